@@ -1,0 +1,6 @@
+"""Where the model changes its mind: samples of its decision boundary."""
+
+from gpec.boundary.base import BoundarySample, Sampler
+from gpec.boundary.bisection import BisectionSampler
+
+__all__ = ["BisectionSampler", "BoundarySample", "Sampler"]

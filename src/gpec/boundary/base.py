@@ -1,0 +1,129 @@
+"""The sample of a decision boundary, and what a sampler must do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from gpec.errors import InputError
+from gpec.model import Model
+from gpec.table import FloatArray, IntArray, Table
+from gpec.validation import check_count, check_finite_array, make_seed
+
+__all__ = ["BoundarySample", "Sampler"]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundarySample:
+    r"""Points on a model's decision boundary, each with the evidence that it lies there.
+
+    The predicted class is ``label`` at ``points - residual * direction`` and another one at
+    ``points + residual * direction``; :meth:`ends` gives both rows. All rows are encoded: numbers in input units,
+    categories as their codes.
+
+    Parameters
+    ----------
+    points : array of shape (J, d)
+        The boundary points.
+    direction : array of shape (J, d)
+        From the ``label`` side to the other one; input units for one standardised unit.
+    residual : array of shape (J,)
+        Half the length of the last bracket, in standardised units.
+    label : int array of shape (J,)
+        Index of the one-vs-all class whose boundary it is; 0 for two classes. With several classes a point between
+        two of them stands twice, once for each.
+    n_model_rows : int
+        Rows the model predicted to find the points.
+    switched, switched_to : int arrays of shape (J,)
+        Where crossing the boundary takes a change of category: that column (else -1), and its code on the far side.
+    """
+
+    points: FloatArray
+    direction: FloatArray
+    residual: FloatArray
+    label: IntArray
+    n_model_rows: int
+    switched: IntArray
+    switched_to: IntArray
+
+    @classmethod
+    def from_points(cls, points: Any) -> BoundarySample:
+        """Points known to lie on the boundary of a two-class model, taken on trust."""
+        points = check_finite_array("boundary", points)
+        if points.ndim != 2:
+            raise InputError(f"boundary must have 2 dimensions (points, features), got shape {points.shape}.")
+        n = len(points)
+        zeros, none = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+        return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.copy())
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Rows just before and just beyond each point; their predicted classes differ."""
+        step = self.residual[:, None] * self.direction
+        before, beyond = self.points - step, self.points + step
+        jumps = np.flatnonzero(self.switched >= 0)
+        beyond[jumps, self.switched[jumps]] = self.switched_to[jumps]
+        return before, beyond
+
+    def of(self, label: int) -> BoundarySample:
+        """The boundary of one class."""
+        return self.take(np.flatnonzero(self.label == label))
+
+    def take(self, indices: IntArray) -> BoundarySample:
+        """The points at ``indices``."""
+        arrays = {f.name: getattr(self, f.name)[indices] for f in fields(self) if f.name != "n_model_rows"}
+        return replace(self, **arrays)
+
+    def flipped(self, label: IntArray) -> BoundarySample:
+        """The same points seen from their other side, whose classes are ``label``."""
+        points, switched_to = self.points.copy(), self.switched_to.copy()
+        jumps = np.flatnonzero(self.switched >= 0)
+        columns = self.switched[jumps]
+        switched_to[jumps] = points[jumps, columns].astype(np.int64)
+        points[jumps, columns] = self.switched_to[jumps]
+        return replace(self, points=points, direction=-self.direction, label=label, switched_to=switched_to)
+
+
+def join(samples: list[BoundarySample]) -> BoundarySample:
+    """Several samples as one; the rows spent are added."""
+    arrays = {
+        f.name: np.concatenate([getattr(sample, f.name) for sample in samples])
+        for f in fields(BoundarySample)
+        if f.name != "n_model_rows"
+    }
+    return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
+
+
+class Sampler(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base of the boundary samplers: implement :meth:`draw`."""
+
+    @abstractmethod
+    def draw(
+        self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool
+    ) -> BoundarySample:
+        """Sample ``n_boundary`` distinct points of each class's boundary from encoded rows ``Z``."""
+
+    def sample(
+        self,
+        model: Any,
+        X: Any,
+        n_boundary: int = 2000,
+        *,
+        model_output: Literal["auto", "probability", "logit"] = "auto",
+        threshold: float = 0.5,
+        categorical_features: Any = "auto",
+        standardize: bool = True,
+        random_state: Any = None,
+        progress: Literal["auto"] | bool = "auto",
+    ) -> BoundarySample:
+        """Sample the decision boundary of ``model`` around the rows ``X``, without the rest of gpec."""
+        check_count("n_boundary", n_boundary, least=10)
+        table, Z = Table.learn(X, categorical_features=categorical_features, standardize=standardize)
+        checked = Model(model, table, model_output=model_output, threshold=threshold)
+        return self.draw(checked, Z, n_boundary, seed=make_seed(random_state), progress=progress)

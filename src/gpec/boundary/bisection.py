@@ -1,0 +1,293 @@
+"""Decision Boundary Point Search: pairs of rows of opposite class, bisected all together.
+
+Each pair spans a path ``x(t)``, ``0 <= t <= 1``: numbers move along a straight line, categories switch one at a time at
+fixed random positions. The bracket ``[t0, t1]`` keeps the class of its first row at ``t0`` and another at ``t1``. A
+bracket shorter than the tolerance *is* a boundary point, whatever the probability jumps to there: tree ensembles are
+piecewise constant and pass 0.5 without ever being near it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from gpec.boundary.base import BoundarySample, Sampler, join
+from gpec.boundary.pairs import PairStream
+from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning
+from gpec.model import Model
+from gpec.progress import Progress
+from gpec.table import FloatArray, IntArray, Table
+from gpec.validation import check_choice, check_positive, spawn
+
+__all__ = ["BisectionSampler"]
+
+_LEAST_POINTS = 10
+_MAX_STEPS = 100
+_MAX_EMPTY_ROUNDS = 5
+_BOX_ROUNDS = 20
+
+
+class BisectionSampler(Sampler):
+    """Sample a decision boundary by bisection between rows of opposite predicted class (DBPS).
+
+    Parameters
+    ----------
+    pairing : {"nearest", "random"}
+        "nearest" pairs each row with the nearest row of the other class and so samples the boundary near the data;
+        when these pairs run out, further partners follow, then random pairs. "random" pairs rows at random.
+    rows : {"data", "box"}
+        Take the rows from the data, or draw them uniformly from its bounding box.
+    tolerance : float
+        Longest last bracket, in standardised units.
+
+    Notes
+    -----
+    All pairs advance together, one model call a step. With nearest pairs about 1 standardised unit apart a point costs
+    some 20 rows at the default tolerance, and 2 more to check it. At most ``max(10 * n_boundary, 20_000)`` rows of the
+    data are looked at, unless these are of a single class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.boundary import BisectionSampler
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> sample = BisectionSampler().sample(lambda X: (X[:, 0] > 0.25) * 1.0, X, 50, random_state=0)
+    >>> len(sample), bool(np.allclose(sample.points[:, 0], 0.25, atol=1e-6))
+    (50, True)
+    """
+
+    def __init__(
+        self,
+        pairing: Literal["nearest", "random"] = "nearest",
+        rows: Literal["data", "box"] = "data",
+        tolerance: float = 1e-6,
+    ) -> None:
+        self.pairing = pairing
+        self.rows = rows
+        self.tolerance = tolerance
+
+    def draw(
+        self,
+        model: Model,
+        Z: FloatArray,
+        n_boundary: int,
+        *,
+        seed: int,
+        progress: Literal["auto"] | bool = "auto",
+    ) -> BoundarySample:
+        check_choice("pairing", self.pairing, ("nearest", "random"))
+        check_choice("rows", self.rows, ("data", "box"))
+        check_positive("tolerance", self.tolerance)
+        rows_before = model.n_rows
+        candidates, labels = self._candidates(model, Z, n_boundary, spawn(seed, 0))
+        classes = range(1) if model.is_binary else range(int(model.n_classes or 0))
+        self._require_classes(model, labels, classes)
+        embedded = model.table.embed(candidates)
+        streams = {
+            y: PairStream(
+                embedded,
+                np.flatnonzero(labels == y),
+                np.flatnonzero(labels != y),
+                nearest=self.pairing == "nearest",
+                rng=spawn(seed, 1, y),
+            )
+            for y in classes
+        }
+        rng = spawn(seed, 2)
+        found = _Collection(model.table, self.tolerance, n_boundary, len(classes))
+        empty_rounds = 0
+        with Progress(n_boundary * len(classes), "boundary", progress) as bar:
+            while empty_rounds < _MAX_EMPTY_ROUNDS:
+                pairs = {y: streams[y].take(count) for y, count in found.missing().items() if count > 0}
+                first = np.concatenate([p[:, 0] for p in pairs.values()] or [np.empty(0, np.int64)])
+                if len(first) == 0:
+                    break
+                second = np.concatenate([p[:, 1] for p in pairs.values()])
+                label = np.concatenate([np.full(len(p), y) for y, p in pairs.items()])
+                points, other = self._bisect(model, candidates[first], candidates[second], label, rng)
+                gained = found.add(points, other)
+                bar.advance(gained)
+                empty_rounds = 0 if gained else empty_rounds + 1
+        sample = replace(found.sample(), n_model_rows=model.n_rows - rows_before)
+        self._report_shortage(model, sample, n_boundary, classes)
+        return sample
+
+    def _candidates(
+        self, model: Model, Z: FloatArray, n_boundary: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, IntArray]:
+        """Rows to pair, with their predicted classes."""
+        if self.rows == "box":
+            blocks: list[FloatArray] = []
+            known: list[IntArray] = []
+            while len(blocks) < _BOX_ROUNDS and (not known or len(np.unique(known)) < (model.n_classes or 0)):
+                blocks.append(_uniform_rows(model.table, Z, max(2 * n_boundary, 1_000), rng))
+                known.append(model.labels(blocks[-1]))
+            return np.concatenate(blocks), np.concatenate(known)
+        order = rng.permutation(len(Z))
+        enough = max(10 * n_boundary, 20_000)
+        rows, rest = Z[order[:enough]], Z[order[enough:]]
+        labels = model.labels(rows)
+        if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
+            rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
+        return rows, labels
+
+    def _require_classes(self, model: Model, labels: IntArray, classes: range) -> None:
+        present = np.unique(labels)
+        if len(present) == 1:
+            raise BoundaryNotFoundError(
+                f"The model predicts class {model.classes[present[0]]!r} for all {len(labels)} rows tried, so no "
+                "boundary lies between them; pass rows of both classes, change threshold, or use "
+                "boundary=BisectionSampler(rows='box')."
+            )
+        absent = sorted(set(classes) - set(present.tolist()))
+        if absent and not model.is_binary:
+            raise BoundaryNotFoundError(
+                f"The model never predicts class {model.classes[absent[0]]!r} for the {len(labels)} rows tried, so its "
+                "boundary cannot be sampled; pass rows that it predicts as this class."
+            )
+
+    def _report_shortage(self, model: Model, sample: BoundarySample, n_boundary: int, classes: range) -> None:
+        counts = np.bincount(sample.label, minlength=len(classes))
+        worst = int(counts.argmin())
+        whose = "" if model.is_binary else f" for class {model.classes[worst]!r}"
+        if counts[worst] < _LEAST_POINTS:
+            raise BoundaryNotFoundError(
+                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {_LEAST_POINTS} are needed. "
+                "Pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
+            )
+        if counts[worst] < n_boundary:
+            warnings.warn(
+                f"Found {counts[worst]} distinct boundary points{whose} instead of n_boundary={n_boundary}: the "
+                "pairs of rows are exhausted. Pass more rows, or ask for fewer points.",
+                FewBoundaryPointsWarning,
+                stacklevel=2,
+            )
+
+    def _bisect(
+        self, model: Model, A: FloatArray, B: FloatArray, label: IntArray, rng: np.random.Generator
+    ) -> tuple[BoundarySample, IntArray]:
+        """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
+        path = _Path(model.table, A, B, rng)
+        t0, t1 = np.zeros(len(A)), np.ones(len(A))
+        for _ in range(_MAX_STEPS):
+            active = np.flatnonzero((path.length * (t1 - t0) > self.tolerance) | (t1 - t0 > path.longest_step))
+            if len(active) == 0:
+                break
+            middle = (t0[active] + t1[active]) / 2
+            inside = model.labels(path.at(middle, active)) == label[active]
+            t0[active[inside]] = middle[inside]
+            t1[active[~inside]] = middle[~inside]
+        return _verified(model, path.sample(t0, t1, label), label)
+
+
+class _Path:
+    """The paths between pairs of rows: lines for the numbers, switches for the categories."""
+
+    def __init__(self, table: Table, A: FloatArray, B: FloatArray, rng: np.random.Generator) -> None:
+        self.table, self.A, self.B = table, A, B
+        self.numbers, self.categories = table.continuous, table.categorical
+        self.length = self._distance(A, B)
+        differs = A[:, self.categories] != B[:, self.categories]
+        n_switches = np.maximum(differs.sum(axis=1), 1)
+        # Differing columns switch in random order, at least 0.5 / n_switches apart.
+        draw = rng.random(differs.shape)
+        rank = np.where(differs, draw, 2.0).argsort(axis=1).argsort(axis=1)
+        self.switch_at = (rank + 0.25 + 0.5 * rng.random(differs.shape)) / n_switches[:, None]
+        self.longest_step = np.where(differs.any(axis=1), 0.25 / n_switches, 1.0)
+
+    def at(self, t: FloatArray, rows: IntArray) -> FloatArray:
+        points = self.A[rows].copy()
+        numbers, categories = self.numbers, self.categories
+        # a weighted sum of the ends cannot overflow where their difference could
+        points[:, numbers] = (1 - t[:, None]) * points[:, numbers] + t[:, None] * self.B[np.ix_(rows, numbers)]
+        if len(categories):
+            switched = t[:, None] >= self.switch_at[rows]
+            points[:, categories] = np.where(switched, self.B[np.ix_(rows, categories)], points[:, categories])
+        return points
+
+    def sample(self, t0: FloatArray, t1: FloatArray, label: IntArray) -> BoundarySample:
+        every = np.arange(len(t0))
+        before, beyond = self.at(t0, every), self.at(t1, every)
+        bracket = self._distance(before, beyond)
+        points, direction = before.copy(), np.zeros_like(before)
+        numbers = self.numbers
+        points[:, numbers] += (beyond[:, numbers] - before[:, numbers]) / 2
+        moved = bracket > 0
+        direction[np.ix_(moved, numbers)] = (beyond - before)[np.ix_(moved, numbers)] / bracket[moved, None]
+        switched = np.full(len(points), -1, dtype=np.int64)
+        switched_to = np.full(len(points), -1, dtype=np.int64)
+        for j in self.categories:
+            jump = before[:, j] != beyond[:, j]
+            switched[jump], switched_to[jump] = j, beyond[jump, j].astype(np.int64)
+        return BoundarySample(points, direction, bracket / 2, label, 0, switched, switched_to)
+
+    def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        difference = B[:, self.numbers] / self.table.scale[self.numbers] - A[:, self.numbers] / self.table.scale[self.numbers]
+        return np.asarray(np.sqrt((difference**2).sum(axis=1)))
+
+
+def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[BoundarySample, IntArray]:
+    """Only points whose two ends, as :meth:`BoundarySample.ends` gives them, are of different class; and the far class."""
+    residual, beyond_label = sample.residual.copy(), np.full(len(sample), -1, dtype=np.int64)
+    pending = np.arange(len(sample))
+    # Rounding may move an end across the boundary by one bit; a longer step brings it back.
+    for widen in (1.0, 2.0, 4.0, 8.0):
+        residual[pending] = sample.residual[pending] * widen
+        part = replace(sample, residual=residual).take(pending)
+        before, beyond = part.ends()
+        near, far = np.split(model.labels(np.concatenate((before, beyond))), 2)
+        good = (near == label[pending]) & (far != label[pending])
+        beyond_label[pending[good]] = far[good]
+        pending = pending[~good]
+        if len(pending) == 0:
+            break
+    kept = np.flatnonzero(beyond_label >= 0)
+    return replace(sample, residual=residual).take(kept), beyond_label[kept]
+
+
+class _Collection:
+    """Distinct points found so far, by class."""
+
+    def __init__(self, table: Table, tolerance: float, wanted: int, n_classes: int) -> None:
+        self._table, self._quantum, self._wanted = table, 10 * tolerance, wanted
+        self._counts = np.zeros(n_classes, dtype=np.int64)
+        self._seen: set[bytes] = set()
+        self._samples: list[BoundarySample] = []
+
+    def missing(self) -> dict[int, int]:
+        """Points still to find for each class; with several classes every point serves two of them."""
+        missing = self._wanted - self._counts
+        return dict(enumerate((missing if len(missing) == 1 else -(-missing // 2)).tolist()))
+
+    def add(self, sample: BoundarySample, other: IntArray) -> int:
+        """Keep the points not seen before, for their own class and (with several classes) for the one beyond."""
+        cells = np.rint(self._table.embed(sample.points) / self._quantum) + 0.0  # no negative zeros
+        keys = np.column_stack((cells, sample.switched, sample.switched_to))
+        fresh = []
+        for position, key in enumerate(keys):
+            code = key.tobytes()
+            if code not in self._seen:
+                self._seen.add(code)
+                fresh.append(position)
+        indices = np.array(fresh, dtype=np.int64)
+        kept = sample.take(indices)
+        both = [kept] if len(self._counts) == 1 else [kept, kept.flipped(other[indices])]
+        self._samples += both
+        gained = np.bincount(np.concatenate([part.label for part in both]), minlength=len(self._counts))
+        self._counts += gained
+        return int(gained.sum())
+
+    def sample(self) -> BoundarySample:
+        return join(self._samples)
+
+
+def _uniform_rows(table: Table, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    t = rng.random((count, Z.shape[1]))
+    rows = (1 - t) * low + t * high
+    for j in table.categorical:
+        rows[:, j] = rng.integers(len(table.categories[j]), size=count)
+    return np.asarray(rows, dtype=np.float64)

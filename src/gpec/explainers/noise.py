@@ -1,0 +1,84 @@
+"""Attributions together with the explainer's noise (Eq. 3)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec.errors import InputError, StochasticExplainerWarning
+from gpec.explainers.base import Attribution, Explainer
+from gpec.table import FloatArray
+from gpec.validation import check_finite_array, check_positive
+
+__all__ = ["check_noise", "noise_variance", "observe"]
+
+_NAMES = ("auto", "resample", "none")
+
+
+def check_noise(noise: Any) -> None:
+    """Refuse a ``noise`` that can never be used."""
+    if isinstance(noise, str):
+        if noise not in _NAMES:
+            raise InputError(f"noise={noise!r} is not one of {_NAMES}, a number or an array.")
+    elif np.ndim(noise) == 0:
+        check_positive("noise", noise, zero=True)
+    else:
+        check_finite_array("noise", noise, least=0.0)
+
+
+def observe(
+    explainer: Explainer,
+    Z: FloatArray,
+    *,
+    noise: Any,
+    n_resamples: int,
+    seed: int,
+    progress: Literal["auto"] | bool,
+) -> Attribution:
+    """Attributions of encoded rows, and their variance if the explainer or resampling gives one.
+
+    With ``noise="resample"`` the values are the mean over ``n_resamples`` runs of distinct seeds and the variance is
+    that of the mean: the runs' variance (ddof 1) divided by their number.
+    """
+    if not (isinstance(noise, str) and noise == "resample"):
+        return explainer.explain(Z, seed=seed, progress=progress)
+    runs = [explainer.explain(Z, seed=seed, run=run, progress=progress) for run in range(n_resamples)]
+    values = np.stack([run.values for run in runs])
+    return Attribution(values.mean(axis=0), values.var(axis=0, ddof=1) / n_resamples, runs[0].base_values)
+
+
+def noise_variance(
+    noise: Any, attribution: Attribution, explainer: Explainer | None, Z: FloatArray, seed: int
+) -> tuple[FloatArray, str]:
+    """``U``, the noise variance of the attributions at the explained rows, and where it comes from."""
+    shape = attribution.values.shape
+    if not isinstance(noise, str):
+        given = np.asarray(noise, dtype=np.float64)
+        try:
+            return np.broadcast_to(given, shape).copy(), "given"
+        except ValueError:
+            raise InputError(
+                f"noise has shape {given.shape}, which does not fit the attributions' shape {shape}."
+            ) from None
+    if noise != "none" and attribution.variance is not None:
+        return attribution.variance, "resampled" if noise == "resample" else "the explainer's own"
+    if noise == "auto" and explainer is not None and _is_stochastic(explainer, attribution, Z, seed):
+        warnings.warn(
+            "The explainer answers differently from run to run but gives no variance, so its noise is not part of the "
+            "uncertainty; use noise='resample' to estimate it, or noise='none' to accept this.",
+            StochasticExplainerWarning,
+            stacklevel=4,
+        )
+        return np.zeros(shape), "none, though the explainer is stochastic"
+    return np.zeros(shape), "none"
+
+
+def _is_stochastic(explainer: Explainer, attribution: Attribution, Z: FloatArray, seed: int) -> bool:
+    """What the explainer says of itself; where it does not know, one row explained again tells."""
+    if explainer.stochastic is not None:
+        return explainer.stochastic
+    again = explainer.explain(Z[:1], seed=seed, run=1).values[0]
+    size = float(np.abs(attribution.values).max())
+    return bool(np.abs(again - attribution.values[0]).max() > 1e-9 * size)

@@ -1,0 +1,233 @@
+"""The result: attributions with their uncertainty."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.stats import norm
+
+from gpec import storage
+from gpec.errors import InputError, ParameterTypeError
+from gpec.table import FloatArray
+from gpec.validation import check_level
+
+__all__ = ["Explanation"]
+
+# Arrays with the axes (row, feature[, output]); the others lack the feature axis, or the output axis.
+_FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Feature attributions and how far each can be trusted.
+
+    Shapes are ``(n, d)`` for two classes, where attributions are for ``classes_[1]``, and ``(n, d, c)`` for several.
+    Variances are in squared attribution units when GPEC was fitted with ``output_scale="evidence"``.
+
+    Attributes
+    ----------
+    values : array
+        The attributions: the explainer's own, or the posterior mean.
+    boundary_variance, noise_variance : array
+        What the shape of the decision boundary and what the explainer's noise leave open; their sum is ``variance``.
+    explainer_variance : array or None
+        The explainer's own variance at these rows.
+    base_values : array or None
+        The value to which the attributions of a row add.
+    data : array
+        The rows explained.
+    feature_names, output_names : list of str
+        Names along the second and third axis; a single name where that axis is absent.
+    confidence_level : float
+        Level of ``lower`` and ``upper``.
+    diagnostics : dict
+        Settings and figures of the run.
+
+    Notes
+    -----
+    ``explanation[rows, features, outputs]`` selects along each axis, by number, slice, mask, list or name:
+    ``e[0]``, ``e[:10, "age"]``, ``e[0, ["age", "bmi"], "virginica"]``. A single number or name drops its axis.
+    """
+
+    values: FloatArray
+    boundary_variance: FloatArray
+    noise_variance: FloatArray
+    explainer_variance: FloatArray | None
+    base_values: FloatArray | None
+    data: npt.NDArray[Any]
+    feature_names: Any
+    output_names: Any
+    confidence_level: float = 0.95
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    axes: tuple[str, ...] = ("row", "feature")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def variance(self) -> FloatArray:
+        """Posterior variance of the latent explanation (Eq. 2)."""
+        return self.boundary_variance + self.noise_variance
+
+    @property
+    def std(self) -> FloatArray:
+        return np.sqrt(self.variance)
+
+    @property
+    def lower(self) -> FloatArray:
+        return self.interval()[0]
+
+    @property
+    def upper(self) -> FloatArray:
+        return self.interval()[1]
+
+    @property
+    def width(self) -> FloatArray:
+        """Upper minus lower bound."""
+        lower, upper = self.interval()
+        return upper - lower
+
+    def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound at a confidence level, by default that of the explanation."""
+        level = self.confidence_level if level is None else check_level(level)
+        half = norm.ppf(0.5 + level / 2) * self.std
+        return self.values - half, self.values + half
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{size} {name}s" for name, size in zip(self.axes, self.shape, strict=True))
+        return f"Explanation({axes or 'one value'}; mean std {float(np.mean(self.std)):.3g})"
+
+    def __getitem__(self, key: Any) -> Explanation:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        at = next((i for i, k in enumerate(keys) if k is Ellipsis), None)
+        if at is not None:
+            keys[at : at + 1] = [slice(None)] * (len(self.axes) - len(keys) + 1)
+        if len(keys) > len(self.axes):
+            raise InputError(f"{len(keys)} indices for an explanation with the axes {self.axes}.")
+        result = self
+        # from the last axis on, so that a dropped axis does not shift those still to be selected
+        for axis, index in reversed(list(zip(self.axes, keys, strict=False))):
+            result = result._select(axis, index)
+        return result
+
+    def _select(self, axis: str, index: Any) -> Explanation:
+        position = self.axes.index(axis)
+        names = {"feature": self.feature_names, "output": self.output_names}.get(axis)
+        index = _resolve(index, axis, names, self.shape[position])
+        cut = (slice(None),) * position + (index,)
+        changes: dict[str, Any] = {}
+        for name in _FULL:
+            array = getattr(self, name)
+            changes[name] = None if array is None else np.asarray(array[cut])
+        if axis == "row":
+            changes["data"] = np.asarray(self.data[index])
+            changes["base_values"] = None if self.base_values is None else np.asarray(self.base_values[index])
+        elif axis == "feature":
+            changes["data"] = np.asarray(self.data[..., index])
+            changes["feature_names"] = _names_at(self.feature_names, index)
+        else:
+            if self.base_values is not None:
+                changes["base_values"] = np.asarray(self.base_values[..., index])
+            changes["output_names"] = _names_at(self.output_names, index)
+        if isinstance(index, int):
+            changes["axes"] = tuple(name for name in self.axes if name != axis)
+        return replace(self, **changes)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line for each attribution: row, feature, output, data, value, bounds, std and the parts of the variance."""
+        position = np.indices(self.shape).reshape(len(self.shape), -1)
+        names = {"feature": self.feature_names, "output": self.output_names}
+        columns: dict[str, Any] = {}
+        for axis in ("row", "feature", "output"):
+            if axis in self.axes:
+                indices = position[self.axes.index(axis)]
+                columns[axis] = indices if axis == "row" else np.asarray(names[axis], dtype=object)[indices]
+            elif isinstance(names.get(axis), str):  # a single one, for all lines
+                columns[axis] = np.full(self.values.size, names[axis], dtype=object)
+        data = self.data[..., None] if "output" in self.axes else self.data
+        columns["data"] = np.broadcast_to(data, self.shape).ravel()
+        columns["value"] = np.ravel(self.values)
+        columns["lower"], columns["upper"] = (np.ravel(bound) for bound in self.interval())
+        columns["std"] = np.ravel(self.std)
+        columns["boundary_variance"] = np.ravel(self.boundary_variance)
+        columns["noise_variance"] = np.ravel(self.noise_variance)
+        return pd.DataFrame(columns)
+
+    def to_shap(self) -> Any:
+        """A ``shap.Explanation`` with both bounds and ``error_std``, as shap's plots draw them.
+
+        shap needs a base value; it is 0 where the explainer gave none.
+        """
+        import shap
+
+        lower, upper = self.interval()
+        base = self.base_values
+        if base is None:
+            base = np.zeros([size for axis, size in zip(self.axes, self.shape, strict=True) if axis != "feature"])
+        return shap.Explanation(
+            values=self.values.copy(),
+            base_values=base if np.ndim(base) else float(base),
+            data=self.data,
+            feature_names=self.feature_names,
+            output_names=self.output_names if "output" in self.axes else None,
+            lower_bounds=lower,
+            upper_bounds=upper,
+            error_std=self.std,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file; :meth:`load` reads it without the model."""
+        storage.write(path, "Explanation", {f.name: getattr(self, f.name) for f in fields(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Explanation:
+        """Read what :meth:`save` wrote."""
+        tree = storage.read(path, "Explanation")
+        tree["axes"] = tuple(tree["axes"])
+        if isinstance(tree["data"], list):
+            tree["data"] = np.array(tree["data"], dtype=object)
+        return cls(**tree)
+
+
+def _resolve(index: Any, axis: str, names: Any, size: int) -> Any:
+    """An index as an int, a slice or an array of ints."""
+    if isinstance(index, slice):
+        return slice(_name_to_int(index.start, axis, names), _name_to_int(index.stop, axis, names), index.step)
+    if isinstance(index, (list, tuple)) and any(isinstance(item, str) for item in index):
+        return np.array([_name_to_int(item, axis, names) for item in index])
+    if isinstance(index, str):
+        return _name_to_int(index, axis, names)
+    if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+        if not -size <= index < size:
+            raise IndexError(f"{axis} {index} is out of range; there are {size} {axis}s.")
+        return int(index)
+    array = np.asarray(index)
+    if array.dtype == bool and array.shape == (size,):
+        return np.flatnonzero(array)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return array
+    raise ParameterTypeError(f"Cannot select {axis}s by {index!r}; use a number, name, slice, list or mask.")
+
+
+def _name_to_int(item: Any, axis: str, names: Any) -> Any:
+    if not isinstance(item, str):
+        return item
+    if names is None or item not in list(names):
+        known = "rows have no names" if names is None else f"names are {list(names)}"
+        raise InputError(f"No {axis} is called {item!r}; {known}.")
+    return list(names).index(item)
+
+
+def _names_at(names: Any, index: Any) -> Any:
+    if isinstance(index, int):
+        return names[index]
+    return list(np.asarray(names, dtype=object)[index])

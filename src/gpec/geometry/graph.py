@@ -1,0 +1,191 @@
+"""The neighbour graph of boundary points: its components, and distances along it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.neighbors import NearestNeighbors
+
+from gpec.errors import InputError
+from gpec.geometry.geodesic import choose_landmarks, shortest_paths
+from gpec.geometry.neighbors import approximate_neighbors, exact_neighbors
+from gpec.table import FloatArray, IntArray
+from gpec.validation import check_choice, check_count, check_finite_array, make_seed, spawn
+
+__all__ = ["GeodesicGraph"]
+
+# All pairs of points up to this many; beyond, distances from landmarks.
+_EXACT_POINTS = 2_000
+_AUTO_LANDMARKS = 1_000
+_MOST_LANDMARKS = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class GeodesicGraph:
+    """Distances along a sampled surface, after Isomap: shortest paths over the k-nearest-neighbour graph.
+
+    Build it with :meth:`build`. Points that coincide are one node of the graph, so that many copies of a point neither
+    split the graph nor use up each other's neighbours.
+
+    Attributes
+    ----------
+    points : array of shape (J, D)
+        The distinct points, in the order given.
+    adjacency : sparse array of shape (J, J)
+        Symmetric; length of the edge between two neighbours.
+    component : int array of shape (J,)
+        Connected component of each point.
+    landmarks : int array of shape (L,)
+        The points from which distances are known; all of them when J is small.
+    multiplicity : int array of shape (J,)
+        How many of the given points coincide in each.
+    distances : array of shape (L, J)
+        Geodesic distances, infinite between components. Computed when first asked for.
+
+    Notes
+    -----
+    With a fixed number of neighbours, shortest paths do not converge to geodesics however many points there are: on a
+    sphere ``k = 5`` errs by some 15%, ``k = 10`` by 4%, ``k = 20`` by 1.3% at 2,000 points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.geometry import GeodesicGraph
+    >>> angle = np.linspace(0, np.pi, 200)
+    >>> half_circle = np.column_stack((np.cos(angle), np.sin(angle)))
+    >>> round(float(GeodesicGraph.build(half_circle, n_neighbors=2).distances[0, -1]), 3)
+    3.142
+    """
+
+    points: FloatArray
+    adjacency: csr_array
+    component: IntArray
+    landmarks: IntArray
+    multiplicity: IntArray
+    progress: Literal["auto"] | bool = False
+
+    @classmethod
+    def build(
+        cls,
+        points: Any,
+        *,
+        n_neighbors: int = 10,
+        n_landmarks: int | Literal["auto"] = "auto",
+        components: Literal["separate", "bridge"] = "separate",
+        neighbors: Literal["exact", "approximate"] = "exact",
+        random_state: Any = 0,
+        progress: Literal["auto"] | bool = False,
+    ) -> GeodesicGraph:
+        """Build the graph of ``points``.
+
+        Parameters
+        ----------
+        points : array of shape (J, D)
+            Points of the surface.
+        n_neighbors : int
+            Neighbours of each point besides itself.
+        n_landmarks : int or "auto"
+            Points from which distances are computed. "auto": all up to 2,000 points, else 1,000.
+        components : {"separate", "bridge"}
+            Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
+        neighbors : {"exact", "approximate"}
+            How to find neighbours.
+        """
+        points = check_finite_array("points", points)
+        if points.ndim != 2 or len(points) == 0:
+            raise InputError(f"points must have shape (points, dimensions) with at least one point, got {points.shape}.")
+        k = check_count("n_neighbors", n_neighbors)
+        check_choice("components", components, ("separate", "bridge"))
+        check_choice("neighbors", neighbors, ("exact", "approximate"))
+        if n_landmarks != "auto":
+            check_count("n_landmarks", n_landmarks)
+        seed = make_seed(random_state)
+        _, first, multiplicity = np.unique(points, axis=0, return_index=True, return_counts=True)
+        order = np.argsort(first)  # distinct points keep the order in which they came
+        points, multiplicity = points[first[order]], multiplicity[order]
+        adjacency = _neighbor_graph(points, min(k, len(points) - 1), neighbors, spawn(seed, 0))
+        component = _components(adjacency)
+        if components == "bridge":
+            adjacency, component = _bridge(points, adjacency, component)
+        J = len(points)
+        if n_landmarks == "auto":
+            wanted = J if J <= _EXACT_POINTS else _AUTO_LANDMARKS
+        else:
+            wanted = min(int(n_landmarks), J, _MOST_LANDMARKS)
+        landmarks = choose_landmarks(points, component, wanted, spawn(seed, 1))
+        return cls(points, adjacency, component, landmarks, multiplicity.astype(np.int64), progress)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all points are landmarks."""
+        return len(self.landmarks) == len(self.points)
+
+    @property
+    def n_components(self) -> int:
+        return int(self.component.max()) + 1
+
+    @cached_property
+    def distances(self) -> FloatArray:
+        return shortest_paths(self.adjacency, self.landmarks, self.progress)
+
+    @cached_property
+    def median_distance(self) -> float:
+        """Median of the finite distances between different points."""
+        finite = self.distances[np.isfinite(self.distances) & (self.distances > 0)]
+        return float(np.median(finite)) if finite.size else 1.0
+
+
+def _neighbor_graph(points: FloatArray, k: int, how: str, rng: np.random.Generator) -> csr_array:
+    J = len(points)
+    if k == 0:
+        return csr_array((J, J), dtype=np.float64)
+    if how == "exact":
+        indices, lengths = exact_neighbors(points, k)
+    else:
+        indices, lengths = approximate_neighbors(points, k, rng)
+    return _symmetric(np.repeat(np.arange(J), k), indices.ravel(), lengths.ravel(), J)
+
+
+def _symmetric(start: IntArray, stop: IntArray, length: FloatArray, J: int) -> csr_array:
+    """Edges in both directions, each once. Points are distinct, so no edge has length 0."""
+    low, high = np.minimum(start, stop), np.maximum(start, stop)
+    _, once = np.unique(low * J + high, return_index=True)
+    low, high, length = low[once], high[once], length[once]
+    # Distances of nearly equal points may round to 0, which csgraph would read as no edge.
+    length = np.maximum(length, np.finfo(np.float64).tiny)
+    edges = coo_array((np.tile(length, 2), (np.concatenate((low, high)), np.concatenate((high, low)))), shape=(J, J))
+    return csr_array(edges)
+
+
+def _components(adjacency: csr_array) -> IntArray:
+    return np.asarray(connected_components(adjacency, directed=False)[1], dtype=np.int64)
+
+
+def _bridge(points: FloatArray, adjacency: csr_array, component: IntArray) -> tuple[csr_array, IntArray]:
+    """Join all components by shortest edges between them (Boruvka's algorithm)."""
+    while component.max() > 0:
+        edges = coo_array(adjacency)
+        start, stop, length = [edges.coords[0]], [edges.coords[1]], [edges.data]
+        largest = np.bincount(component).argmax()
+        for piece in range(int(component.max()) + 1):
+            if piece == largest:
+                continue
+            inside, outside = np.flatnonzero(component == piece), np.flatnonzero(component != piece)
+            gap, nearest = NearestNeighbors(n_neighbors=1).fit(points[outside]).kneighbors(points[inside])
+            closest = int(gap[:, 0].argmin())
+            start.append(inside[[closest]])
+            stop.append(outside[nearest[[closest], 0]])
+            length.append(gap[closest])
+        adjacency = _symmetric(
+            np.concatenate(start).astype(np.int64), np.concatenate(stop).astype(np.int64), np.concatenate(length), len(points)
+        )
+        component = _components(adjacency)
+    return adjacency, component

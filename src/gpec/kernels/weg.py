@@ -1,0 +1,255 @@
+r"""The exponential geodesic kernel, and its weighted form for rows off the boundary.
+
+Notation, as in the paper: ``m_j`` boundary points, ``d`` geodesic distance, ``lam`` and ``rho`` the two parameters,
+
+    G_ij  = exp(-lam d(m_i, m_j))                                             (Eq. 5)
+    w_j(x) = exp(-rho |x - m_j|^2) / sum_i exp(-rho |x - m_i|^2)              (Eq. 6, 11)
+    k(x, x') = sum_ij w_i(x) G_ij w_j(x')                                     (Eq. 7, 8, 10)
+    k*(x, x') = k(x, x') / sqrt(k(x, x) k(x', x'))                            (Eq. 9)
+
+``G`` enters as ``B B' + diag(r)``, which is positive semi-definite whatever the graph (see :mod:`gpec.kernels.factor`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy.optimize import brentq
+
+from gpec.errors import InputError, NumericalError
+from gpec.geometry import GeodesicGraph
+from gpec.kernels.base import Against, Kernel, _rows
+from gpec.kernels.factor import Factor, factorize
+from gpec.table import FloatArray
+from gpec.validation import check_positive
+
+__all__ = ["EG", "WEG"]
+
+_BLOCK = 512
+_ROWS_FOR_RHO = 200
+
+
+class _BoundaryKernel(Kernel):
+    """Kernels of the form ``w(x)' G w(x')``; subclasses say what the weights are."""
+
+    lam: float | Literal["auto"]
+    normalize: bool
+
+    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
+        if graph is None:
+            raise InputError(f"{type(self).__name__} needs boundary points: call fit(boundary_points).")
+        lam = 1.0 / graph.median_distance if isinstance(self.lam, str) else check_positive("lam", self.lam)
+        if isinstance(self.lam, str) and self.lam != "auto":
+            raise InputError(f"lam={self.lam!r} must be 'auto' or a number greater than 0.")
+        factor = factorize(graph, lam)
+        self._set(graph.points, graph.multiplicity.astype(np.float64), lam, factor)
+
+    def _set(self, points: FloatArray, multiplicity: FloatArray, lam: float, factor: Factor) -> None:
+        self.points_ = points
+        self.multiplicity_ = multiplicity
+        self.lam_ = lam
+        self.factor_ = factor
+        self._center = points.mean(axis=0)
+        self._P = points - self._center
+
+    @abstractmethod
+    def _weights(self, X: FloatArray) -> FloatArray:
+        """``w(x)`` for a block of rows ``(n, J)``; a new array."""
+
+    def weights(self, X: Any) -> FloatArray:
+        """Weight of each boundary point for each row, ``(n, J)``; rows sum to 1."""
+        self._require_fitted("factor_")
+        return self._weights(self._checked(X, "X"))
+
+    def against(self, Y: FloatArray) -> Against:
+        self._require_fitted("factor_")
+        Y = self._checked(Y, "Y")
+        B, r = self.factor_.B, self.factor_.r
+        T = np.empty((len(self.points_), len(Y)))
+        for start in range(0, len(Y), _BLOCK):
+            W = self._weights(Y[start : start + _BLOCK])
+            features, diagonal = self._project(W)
+            block = B @ features.T
+            block += r[:, None] * W.T
+            if self.normalize:
+                block /= np.sqrt(diagonal)
+            T[:, start : start + _BLOCK] = block
+
+        def cross_and_diagonal(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            X = self._checked(X, "X")
+            K, diagonal = np.empty((len(X), T.shape[1])), np.empty(len(X))
+            for start in range(0, len(X), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                W = self._weights(X[block])
+                diagonal[block] = self._project(W)[1]
+                np.matmul(W, T, out=K[block])
+            if self.normalize:
+                K /= np.sqrt(diagonal)[:, None]
+                diagonal = np.ones(len(X))
+            return K, diagonal
+
+        return cross_and_diagonal
+
+    def diag(self, X: Any) -> FloatArray:
+        self._require_fitted("factor_")
+        X = self._checked(X, "X")
+        if self.normalize:
+            return np.ones(len(X))
+        blocks = [self._project(self._weights(X[s : s + _BLOCK]))[1] for s in range(0, len(X), _BLOCK)]
+        return np.concatenate(blocks)
+
+    def diagnostics(self) -> dict[str, Any]:
+        return {"lam": self.lam_, "clipped_mass": self.factor_.clipped_mass}
+
+    def fitted_state(self) -> dict[str, Any]:
+        factor = self.factor_
+        return {
+            "points": self.points_,
+            "multiplicity": self.multiplicity_,
+            "lam": self.lam_,
+            "B": factor.B,
+            "r": factor.r,
+            "clipped_mass": factor.clipped_mass,
+        }
+
+    def restore(self, state: dict[str, Any]) -> Self:
+        factor = Factor(state["B"], state["r"], state["clipped_mass"])
+        self._set(state["points"], state["multiplicity"], state["lam"], factor)
+        return self
+
+    def _project(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``W B``, and the diagonal of ``W (B B' + diag r) W'``."""
+        features = W @ self.factor_.B
+        diagonal = np.einsum("ij,ij->i", features, features)
+        if self.factor_.r.any():
+            diagonal += np.einsum("ij,ij,j->i", W, W, self.factor_.r, optimize=False)
+        return features, np.maximum(diagonal, np.finfo(np.float64).tiny)
+
+    def _checked(self, X: Any, name: str) -> FloatArray:
+        X = _rows(X, name)
+        if X.shape[1] != self.points_.shape[1]:
+            raise InputError(f"{name} has {X.shape[1]} features but the boundary points have {self.points_.shape[1]}.")
+        return X
+
+    def _affinity(self, X: FloatArray) -> FloatArray:
+        """``-|x - m_j|^2`` up to a constant of each row, which cancels in the weights."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            affinity = (X - self._center) @ (2.0 * self._P.T)
+            affinity -= np.einsum("ij,ij->i", self._P, self._P)
+        return np.asarray(affinity, dtype=np.float64)
+
+
+class EG(_BoundaryKernel):
+    """Exponential geodesic kernel (Eq. 5): ``exp(-lam d(m, m'))`` between boundary points.
+
+    Rows off the boundary stand for their nearest boundary point.
+
+    Parameters
+    ----------
+    lam : float or "auto"
+        Decay with distance along the boundary; "auto" is 1 / median finite distance.
+    """
+
+    normalize = False
+
+    def __init__(self, lam: float | Literal["auto"] = "auto") -> None:
+        self.lam = lam
+
+    def _weights(self, X: FloatArray) -> FloatArray:
+        affinity = self._affinity(X)
+        nearest = affinity.argmax(axis=1)
+        W = np.zeros_like(affinity)
+        W[np.arange(len(X)), nearest] = 1.0
+        return W
+
+
+class WEG(_BoundaryKernel):
+    """Weighted exponential geodesic kernel (Eq. 7 to 10).
+
+    Parameters
+    ----------
+    lam : float or "auto"
+        Decay of similarity with distance along the boundary; "auto" is 1 / median finite distance.
+    rho : float or "auto"
+        How sharply the boundary points near a row outweigh the others; "auto" makes the median over rows of the
+        effective number of boundary points, ``1 / sum w^2``, equal to the square root of their number.
+    normalize : bool
+        Divide by ``sqrt(k(x, x) k(x', x'))`` (Eq. 9), so that ``k(x, x) = 1``. ``False`` is Algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.kernels import WEG
+    >>> line = np.column_stack((np.linspace(-1, 1, 50), np.zeros(50)))
+    >>> k = WEG(lam=1.0, rho=10.0).fit(line)
+    >>> K = k(np.array([[0.0, 0.5], [0.1, 0.5], [0.9, 0.5]]))
+    >>> bool(K[0, 1] > K[0, 2])
+    True
+    """
+
+    def __init__(
+        self, lam: float | Literal["auto"] = "auto", rho: float | Literal["auto"] = "auto", normalize: bool = True
+    ) -> None:
+        self.lam = lam
+        self.rho = rho
+        self.normalize = normalize
+
+    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
+        if isinstance(self.rho, str) and self.rho != "auto":
+            raise InputError(f"rho={self.rho!r} must be 'auto' or a number of at least 0.")
+        super()._fit(graph, X)
+        if isinstance(self.rho, str):
+            self.rho_ = self._choose_rho(self.points_ if X is None else X)
+        else:
+            self.rho_ = check_positive("rho", self.rho, zero=True)
+
+    def _weights(self, X: FloatArray) -> FloatArray:
+        return _softmax(self._affinity(X), self.rho_, self.multiplicity_)
+
+    def _choose_rho(self, X: FloatArray) -> float:
+        affinity = self._affinity(X[:: max(len(X) // _ROWS_FOR_RHO, 1)][:_ROWS_FOR_RHO])
+        J = affinity.shape[1]
+
+        def excess(log_rho: float) -> float:
+            W = _softmax(affinity.copy(), float(np.exp(log_rho)), self.multiplicity_)
+            return float(np.log(np.median(1.0 / np.einsum("ij,ij->i", W, W))) - 0.5 * np.log(J))
+
+        spread = float(np.median(np.ptp(affinity, axis=1)))
+        if J < 2 or spread <= 0 or not np.isfinite(spread):
+            return 1.0
+        middle = -np.log(spread)
+        low, high = middle - 10.0, middle + 15.0
+        if excess(low) <= 0 or excess(high) >= 0:  # ties leave no such number
+            return float(np.exp(middle))
+        return float(np.exp(brentq(excess, low, high, xtol=1e-3)))
+
+    def diagnostics(self) -> dict[str, Any]:
+        return {**super().diagnostics(), "rho": self.rho_}
+
+    def fitted_state(self) -> dict[str, Any]:
+        return {**super().fitted_state(), "rho": self.rho_}
+
+    def restore(self, state: dict[str, Any]) -> Self:
+        super().restore(state)
+        self.rho_ = state["rho"]
+        return self
+
+
+def _softmax(affinity: FloatArray, rho: float, multiplicity: FloatArray) -> FloatArray:
+    """Weights in log space, in place: far from the boundary the plain form would be 0 / 0."""
+    affinity *= rho
+    if (multiplicity != 1).any():
+        affinity += np.log(multiplicity)
+    affinity -= affinity.max(axis=1, keepdims=True)
+    np.exp(affinity, out=affinity)
+    total = affinity.sum(axis=1, keepdims=True)
+    if not np.isfinite(total).all():
+        row = int(np.argmin(np.isfinite(total[:, 0])))
+        raise NumericalError(
+            f"The weights of row {row} overflow at rho={rho:.3g}: it lies too far from the boundary for double "
+            "precision. Rescale the features or use a smaller rho."
+        )
+    affinity /= total
+    return affinity

@@ -1,0 +1,32 @@
+"""Progress bars: shown after a second, on a terminal only."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Literal
+
+from tqdm.auto import tqdm
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """A bar that appears when the work lasts longer than a second and stays silent when nobody watches.
+
+    ``progress="auto"`` shows it on a terminal, ``True`` always, ``False`` never.
+    """
+
+    def __init__(self, total: int, what: str, progress: Literal["auto"] | bool = "auto") -> None:
+        disable = {"auto": None, True: False, False: True}[progress]
+        self._bar = tqdm(total=total, desc=what, disable=disable, delay=1.0, leave=False)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def advance(self, amount: int = 1) -> None:
+        self._bar.update(amount)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()

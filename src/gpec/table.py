@@ -1,0 +1,338 @@
+"""How the user's rows look, and how far apart two of them are.
+
+A :class:`Table` is learned once from the rows given to ``fit``. Inside the package every row is a float64 vector with
+one entry for each original column ("encoded": numbers as they are, categories as integer codes). ``decode`` gives the
+user's model the kind of rows it knows; ``embed`` maps encoded rows into the space in which all distances are measured:
+standardised numbers, and one 0/1 coordinate for each category.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+
+from gpec.errors import InputError, ParameterTypeError
+
+__all__ = ["FloatArray", "IntArray", "Table"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+# Squared distances between rows beyond this would overflow.
+_LARGEST = 1e151
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of the user's rows: names, categories and scales."""
+
+    names: tuple[str, ...]
+    labels: tuple[Any, ...] | None  # column labels of the DataFrame, None for arrays
+    categories: dict[int, pd.Index]  # categorical column -> its categories
+    dtypes: dict[int, Any]  # categorical column -> pandas dtype
+    center: FloatArray
+    scale: FloatArray  # for a categorical column: distance between two categories
+
+    @classmethod
+    def learn(cls, X: Any, *, categorical_features: Any = "auto", standardize: bool = True) -> tuple[Table, FloatArray]:
+        """Learn the columns of ``X``; also return ``X`` encoded."""
+        _refuse_container(X, "X")
+        if isinstance(X, pd.DataFrame):
+            labels = tuple(X.columns)
+            if len(set(labels)) != len(labels):
+                raise InputError("X has duplicated column names; rename them so that each column has its own name.")
+            names = tuple(str(label) for label in labels)
+            columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        else:
+            array = _as_two_dimensional(X, "X")
+            labels = None
+            names = tuple(f"x{j}" for j in range(array.shape[1]))
+            columns = [pd.Series(array[:, j]) for j in range(array.shape[1])]
+        if not columns:
+            raise InputError("X has 0 columns; at least 1 is needed.")
+        chosen = _categorical_columns(columns, names, categorical_features, is_frame=labels is not None)
+        categories: dict[int, pd.Index] = {}
+        dtypes: dict[int, Any] = {}
+        for j in chosen:
+            column = columns[j]
+            if column.isna().any():
+                raise InputError(_missing("X", int(column.isna().to_numpy().argmax()), names[j]))
+            dtypes[j] = column.dtype
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                categories[j] = column.cat.categories
+            else:
+                categories[j] = pd.Index(_sorted_unique(column))
+        d = len(names)
+        table = cls(names, labels, categories, dtypes, np.zeros(d), np.ones(d))
+        encoded = table.encode(X)
+        if standardize:
+            center, scale = _standardize(encoded, categories)
+            table = cls(names, labels, categories, dtypes, center, scale)
+        table.embed(encoded)  # refuses values whose distances would overflow
+        return table, encoded
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @property
+    def categorical(self) -> IntArray:
+        """Indices of the categorical columns."""
+        return np.array(sorted(self.categories), dtype=np.int64)
+
+    @property
+    def continuous(self) -> IntArray:
+        """Indices of the columns that are numbers."""
+        return np.array([j for j in range(self.n_features) if j not in self.categories], dtype=np.int64)
+
+    def encode(self, X: Any, name: str = "X") -> FloatArray:
+        """Check rows given by the user and return them as a new float64 array."""
+        _refuse_container(X, name)
+        if isinstance(X, pd.DataFrame):
+            X = self._align(X, name)
+            columns: list[Any] = [X.iloc[:, j] for j in range(X.shape[1])]
+        else:
+            array = _as_two_dimensional(X, name)
+            columns = [array[:, j] for j in range(array.shape[1])]
+        if len(columns) != self.n_features:
+            raise InputError(
+                f"{name} has {len(columns)} features, but {self.n_features} are expected, as in the rows given to fit."
+            )
+        n = len(X)
+        if n == 0:
+            raise InputError(f"{name} has 0 rows; at least 1 is needed.")
+        encoded = np.empty((n, self.n_features))
+        for j, column in enumerate(columns):
+            encoded[:, j] = self._codes(column, j, name) if j in self.categories else _numbers(column, self.names[j], name)
+        bad = ~np.isfinite(encoded)
+        if bad.any():
+            row, j = np.argwhere(bad)[0]
+            if np.isnan(encoded[row, j]):
+                raise InputError(_missing(name, int(row), self.names[j]))
+            raise InputError(f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it.")
+        return encoded
+
+    def decode(self, Z: FloatArray) -> Any:
+        """Encoded rows as the user's model knows them: an array, or a DataFrame with the original columns."""
+        if self.labels is None:
+            if not self.categories:
+                return Z.copy()
+            values = [self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j] for j in range(Z.shape[1])]
+            numeric = all(np.issubdtype(np.asarray(v).dtype, np.number) for v in values)
+            return np.column_stack([np.asarray(v, dtype=float if numeric else object) for v in values])
+        columns: dict[int, Any] = {}
+        for j in range(self.n_features):
+            columns[j] = self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j].copy()
+        frame = pd.DataFrame(columns)
+        frame.columns = pd.Index(self.labels)
+        return frame
+
+    def embed(self, Z: FloatArray, name: str = "X") -> FloatArray:
+        """Encoded rows in the space of distances: standardised numbers, then 0/1 coordinates of the categories.
+
+        Two different categories lie ``scale`` apart, whichever they are.
+        """
+        continuous = self.continuous
+        with np.errstate(over="ignore"):
+            parts = [(Z[:, continuous] - self.center[continuous]) / self.scale[continuous]]
+        for j in self.categorical:
+            one_hot = Z[:, [j]] == np.arange(len(self.categories[j]))
+            parts.append(one_hot * (self.scale[j] / np.sqrt(2.0)))
+        embedded = np.hstack(parts)
+        bad = ~(np.abs(embedded) <= _LARGEST)
+        if bad.any():
+            row = int(np.argwhere(bad)[0, 0])
+            raise InputError(
+                f"{name} row {row} lies too far from the rest for distances in double precision; "
+                "rescale the features or keep standardize=True."
+            )
+        return np.ascontiguousarray(embedded)
+
+    def state(self) -> dict[str, Any]:
+        """All there is to know, as arrays, numbers and strings."""
+        return {
+            "names": list(self.names),
+            "labels": None if self.labels is None else list(self.labels),
+            "categories": {str(j): np.asarray(values).tolist() for j, values in self.categories.items()},
+            "dtypes": {str(j): _dtype_state(dtype) for j, dtype in self.dtypes.items()},
+            "center": self.center,
+            "scale": self.scale,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Table:
+        """The table that gave ``state``."""
+        categories, dtypes = {}, {}
+        for key, values in state["categories"].items():
+            kind = state["dtypes"][key]
+            categories[int(key)] = pd.Index(values, dtype=kind["values"])
+            dtypes[int(key)] = (
+                pd.CategoricalDtype(categories[int(key)], ordered=kind["ordered"])
+                if "ordered" in kind
+                else pd.api.types.pandas_dtype(kind["values"])
+            )
+        labels = None if state["labels"] is None else tuple(state["labels"])
+        return cls(tuple(state["names"]), labels, categories, dtypes, state["center"], state["scale"])
+
+    def _align(self, X: pd.DataFrame, name: str) -> pd.DataFrame:
+        if self.labels is None or tuple(X.columns) == self.labels:
+            return X
+        missing = [str(c) for c in self.labels if c not in X.columns]
+        extra = [str(c) for c in X.columns if c not in self.labels]
+        if missing or extra:
+            raise InputError(
+                f"{name} does not have the columns seen in fit (missing: {missing}, unexpected: {extra}); "
+                "pass the same columns."
+            )
+        return X[list(self.labels)]
+
+    def _codes(self, column: Any, j: int, name: str) -> FloatArray:
+        categories = self.categories[j]
+        series = pd.Series(column)
+        missing = series.isna().to_numpy()
+        if missing.any():
+            raise InputError(_missing(name, int(missing.argmax()), self.names[j]))
+        codes = categories.get_indexer(pd.Index(series.to_numpy()))
+        unknown = codes < 0
+        if unknown.any():
+            row = int(unknown.argmax())
+            raise InputError(
+                f"{name} has the category {series.iloc[row]!r} in row {row}, column '{self.names[j]}', which did not "
+                "occur in fit; fit again with rows that contain it."
+            )
+        return np.asarray(codes, dtype=np.float64)
+
+    def _categories_of(self, codes: FloatArray, j: int) -> Any:
+        indices = np.rint(codes).astype(np.int64)
+        if isinstance(self.dtypes[j], pd.CategoricalDtype):
+            return pd.Categorical.from_codes(indices.tolist(), dtype=self.dtypes[j])
+        values = self.categories[j].take(indices)
+        return pd.Series(values.to_numpy(), dtype=self.dtypes[j]).array if self.labels is not None else values.to_numpy()
+
+
+def _dtype_state(dtype: Any) -> dict[str, Any]:
+    if isinstance(dtype, pd.CategoricalDtype):
+        return {"values": str(dtype.categories.dtype), "ordered": bool(dtype.ordered)}
+    return {"values": str(dtype)}
+
+
+def _refuse_container(X: Any, name: str) -> None:
+    if sparse.issparse(X):
+        raise ParameterTypeError(f"{name} is a sparse matrix; pass a dense array: {name}.toarray().")
+    if X is None or isinstance(X, (str, bytes, dict)):
+        raise ParameterTypeError(f"{name} must be a table of rows (array or DataFrame), got {type(X).__name__}.")
+
+
+def _as_two_dimensional(X: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be read as a table: {error}.") from error
+    if array.ndim != 2:
+        remedy = f"; for a single row pass {name}.reshape(1, -1)" if array.ndim == 1 else ""
+        raise InputError(f"{name} must have 2 dimensions (rows, features), got shape {array.shape}{remedy}.")
+    if np.iscomplexobj(array):
+        raise InputError(f"{name} has complex numbers; only real numbers can be explained.")
+    return array
+
+
+def _numbers(column: Any, column_name: str, name: str) -> FloatArray:
+    if isinstance(column, pd.Series):
+        if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+            raise InputError(f"{name} column '{column_name}' holds dates; convert it to numbers first.")
+        if pd.api.types.is_complex_dtype(column.dtype):
+            raise InputError(f"{name} column '{column_name}' has complex numbers; only real numbers can be explained.")
+        column = column.to_numpy(dtype=np.float64, na_value=np.nan) if _is_number(column) else column.to_numpy()
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} column '{column_name}' is not numeric ({error}); pass a pandas DataFrame so that text columns are "
+            "treated as categories, or name it in categorical_features."
+        ) from error
+
+
+def _is_number(column: pd.Series[Any]) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column.dtype))
+
+
+def _sorted_unique(column: pd.Series[Any]) -> npt.NDArray[Any]:
+    values = column.unique()
+    try:
+        return np.asarray(pd.Index(values).sort_values())
+    except TypeError:  # mixed types have no order of their own
+        return np.asarray(sorted(values, key=lambda value: (type(value).__name__, str(value))), dtype=object)
+
+
+def _missing(name: str, row: int, column_name: str) -> str:
+    return (
+        f"{name} has a missing value in row {row}, column '{column_name}'; the boundary between two rows is undefined "
+        "there: impute or drop missing values first."
+    )
+
+
+def _categorical_columns(
+    columns: Sequence[pd.Series[Any]], names: tuple[str, ...], chosen: Any, *, is_frame: bool
+) -> list[int]:
+    automatic = [
+        j
+        for j, column in enumerate(columns)
+        if is_frame
+        and (
+            isinstance(column.dtype, pd.CategoricalDtype)
+            or pd.api.types.is_bool_dtype(column.dtype)
+            or pd.api.types.is_object_dtype(column.dtype)
+            or pd.api.types.is_string_dtype(column.dtype)
+        )
+    ]
+    if isinstance(chosen, str):
+        if chosen == "auto":
+            return automatic
+        raise InputError(
+            f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write [{chosen!r}]."
+        )
+    if chosen is None:
+        if automatic:
+            raise InputError(
+                f"X column '{names[automatic[0]]}' is not numeric but categorical_features=None; use 'auto' or name it."
+            )
+        return []
+    wanted = np.asarray(list(chosen), dtype=object)
+    if wanted.shape == (len(columns),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
+        indices = [j for j, value in enumerate(wanted) if value]
+    else:
+        indices = [_column_index(value, names) for value in wanted]
+    return sorted(set(indices) | set(automatic))
+
+
+def _column_index(value: Any, names: tuple[str, ...]) -> int:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if not -len(names) <= int(value) < len(names):
+            raise InputError(f"categorical_features has column {value}, but X has {len(names)} columns.")
+        return int(value) % len(names)
+    if str(value) in names:
+        return names.index(str(value))
+    raise InputError(f"categorical_features has {value!r}, which is not a column of X; columns are {list(names)}.")
+
+
+def _standardize(Z: FloatArray, categories: dict[int, pd.Index]) -> tuple[FloatArray, FloatArray]:
+    """Center and scale of each column; two random rows then differ equally much in each, categories included."""
+    largest = np.abs(Z).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)  # squares of raw values may overflow or vanish
+    reduced = Z / unit
+    center = reduced.mean(axis=0) * unit
+    spread = reduced.std(axis=0)
+    varies = (np.ptp(Z, axis=0) > 0) & (spread > 10 * np.finfo(float).eps)
+    scale = np.where(varies, spread * unit, 1.0)
+    for j in categories:
+        share = np.bincount(Z[:, j].astype(np.int64)) / len(Z)
+        mismatch = 1.0 - float(share @ share)  # chance that two rows differ
+        center[j] = 0.0
+        scale[j] = np.sqrt(2.0 / mismatch) if mismatch > 0 else 1.0
+    return center, scale

@@ -1,0 +1,91 @@
+"""Parameters are checked here, before the first model call. Rows are checked by :mod:`gpec.table`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpec.errors import InputError, ParameterTypeError
+from gpec.table import FloatArray
+
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_finite_array",
+    "check_level",
+    "check_positive",
+    "make_seed",
+    "spawn",
+]
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """``value`` if it is one of ``choices``."""
+    if not isinstance(value, (str, bool)) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"{name}={value!r} is not one of {listed}.")
+    return value
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> int:
+    """``value`` as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ParameterTypeError(f"{name}={value!r} must be a whole number.")
+    if value < least:
+        raise InputError(f"{name}={value} must be at least {least}.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
+    """``value`` as a finite float greater than 0 (or at least 0)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise ParameterTypeError(f"{name}={value!r} must be a number.")
+    number = float(value)
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise InputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'greater than'} 0.")
+    return number
+
+
+def check_level(value: Any) -> float:
+    """A confidence level strictly between 0 and 1."""
+    level = check_positive("confidence_level", value)
+    if level >= 1:
+        raise InputError(f"confidence_level={value!r} must be between 0 and 1, for instance 0.95.")
+    return level
+
+
+def check_finite_array(name: str, value: Any, *, least: float = -np.inf) -> FloatArray:
+    """``value`` as a finite float64 array (a copy)."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise ParameterTypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
+    array = np.array(array, dtype=np.float64)
+    bad = ~(np.isfinite(array) & (array >= least))
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        bound = "" if least == -np.inf else f" and at least {least:g}"
+        raise InputError(f"{name} has {array[index]!r} at index {index}; all values must be finite{bound}.")
+    return array
+
+
+def make_seed(random_state: Any) -> int:
+    """One root seed from an int, None, a Generator or a RandomState; the global generators are never used."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise InputError(f"random_state={random_state} must not be negative.")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**62))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise ParameterTypeError(
+        f"random_state={random_state!r} must be an int, None, a numpy Generator or a RandomState."
+    )
+
+
+def spawn(seed: int, *key: int) -> np.random.Generator:
+    """An independent generator for one purpose, the same whatever else was drawn before."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
