@@ -128,8 +128,8 @@ def _require_same(model: Model, probe: Any, expected: Any) -> None:
     if not same_shape or np.abs(answer - expected).max() > 1e-5:
         how = f"by {np.abs(answer - expected).max():.3g}" if same_shape else "in its number of classes"
         raise ModelMismatchError(
-            f"The model is not the one that was fitted: its answers to {len(probe)} stored rows differ {how}. Load with "
-            "the original model, or fit again."
+            f"The model is not the one that was fitted: its answers to {len(probe)} stored rows differ {how}. Load "
+            "with the original model, or fit again."
         )
 
 

@@ -52,7 +52,7 @@ _PROBE_ROWS = 20
 _CHECKED_POINTS = 100
 
 
-class GPEC(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class GPEC(BaseEstimator):
     """Boundary-aware uncertainty of feature attributions, for any classifier and any explainer.
 
     ``fit`` samples the model's decision boundary, measures distances along it and explains some rows; ``explain`` then
@@ -202,7 +202,7 @@ class GPEC(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
         with clock("explainer"):  # E, U
             if job.given is not None:
-                observed = check_attribution(job.given, *job.explained.shape, model)
+                observed = check_attribution(job.given, len(job.explained), table.n_features, model)
                 U, noise_source = noise_variance(self.noise, observed, None, job.explained, seed)
             else:
                 observed = self._observe(_bound(job.explainer, model, job.background), job.explained, seed)
@@ -224,7 +224,18 @@ class GPEC(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         model.require_repeatable(probe, answer)
 
         fitted = Fitted(
-            table, model, job.explainer, job.background, job.explained, observed, U, boundary, layers, probe, answer, seed
+            table,
+            model,
+            job.explainer,
+            job.background,
+            job.explained,
+            observed,
+            U,
+            boundary,
+            layers,
+            probe,
+            answer,
+            seed,
         )
         self._keep(fitted)
         self.diagnostics_ = {
@@ -350,9 +361,7 @@ class GPEC(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         return self._fitted
 
     def _observe(self, explainer: Explainer, Z: FloatArray, seed: int) -> Attribution:
-        return observe(
-            explainer, Z, noise=self.noise, n_resamples=self.n_resamples, seed=seed, progress=self.progress
-        )
+        return observe(explainer, Z, noise=self.noise, n_resamples=self.n_resamples, seed=seed, progress=self.progress)
 
     def _sample_boundary(
         self, sampler: Sampler | BoundarySample, model: Model, Z: FloatArray, seed: int
@@ -372,7 +381,8 @@ class GPEC(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
             if (before == beyond).any():
                 raise ModelMismatchError(
                     f"boundary does not belong to this model: the predicted class does not change across "
-                    f"{int((before == beyond).sum())} of {len(part)} points checked. Sample it anew with boundary='auto'."
+                    f"{int((before == beyond).sum())} of {len(part)} points checked. Sample it anew with "
+                    "boundary='auto'."
                 )
         return sampler
 

@@ -143,7 +143,7 @@ class Explanation:
         return replace(self, **changes)
 
     def to_frame(self) -> pd.DataFrame:
-        """One line for each attribution: row, feature, output, data, value, bounds, std and the parts of the variance."""
+        """One line for each attribution: row, feature, output, data, value, bounds, std, parts of the variance."""
         position = np.indices(self.shape).reshape(len(self.shape), -1)
         names = {"feature": self.feature_names, "output": self.output_names}
         columns: dict[str, Any] = {}

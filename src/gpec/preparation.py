@@ -57,8 +57,8 @@ def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any)
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     if g.output_scale == "evidence" and len(explained) < 3:
         raise InputError(
-            f"output_scale='evidence' needs at least 3 explained rows, got {len(explained)}; explain more rows or give a "
-            "number."
+            f"output_scale='evidence' needs at least 3 explained rows, got {len(explained)}; explain more rows or "
+            "give a number."
         )
     if isinstance(sampler, BoundarySample) and sampler.points.shape[1] != table.n_features:
         raise InputError(f"boundary has {sampler.points.shape[1]} features, but X has {table.n_features}.")

@@ -109,7 +109,9 @@ class Table:
             raise InputError(f"{name} has 0 rows; at least 1 is needed.")
         encoded = np.empty((n, self.n_features))
         for j, column in enumerate(columns):
-            encoded[:, j] = self._codes(column, j, name) if j in self.categories else _numbers(column, self.names[j], name)
+            encoded[:, j] = (
+                self._codes(column, j, name) if j in self.categories else _numbers(column, self.names[j], name)
+            )
         bad = ~np.isfinite(encoded)
         if bad.any():
             row, j = np.argwhere(bad)[0]
@@ -213,7 +215,9 @@ class Table:
         if isinstance(self.dtypes[j], pd.CategoricalDtype):
             return pd.Categorical.from_codes(indices.tolist(), dtype=self.dtypes[j])
         values = self.categories[j].take(indices)
-        return pd.Series(values.to_numpy(), dtype=self.dtypes[j]).array if self.labels is not None else values.to_numpy()
+        return (
+            pd.Series(values.to_numpy(), dtype=self.dtypes[j]).array if self.labels is not None else values.to_numpy()
+        )
 
 
 def _dtype_state(dtype: Any) -> dict[str, Any]:
@@ -295,7 +299,8 @@ def _categorical_columns(
         if chosen == "auto":
             return automatic
         raise InputError(
-            f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write [{chosen!r}]."
+            f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write "
+            f"[{chosen!r}]."
         )
     if chosen is None:
         if automatic:

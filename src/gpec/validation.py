@@ -81,9 +81,7 @@ def make_seed(random_state: Any) -> int:
         return int(random_state.integers(2**62))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    raise ParameterTypeError(
-        f"random_state={random_state!r} must be an int, None, a numpy Generator or a RandomState."
-    )
+    raise ParameterTypeError(f"random_state={random_state!r} must be an int, None, a numpy Generator or a RandomState.")
 
 
 def spawn(seed: int, *key: int) -> np.random.Generator:

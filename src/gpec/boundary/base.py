@@ -100,7 +100,7 @@ def join(samples: list[BoundarySample]) -> BoundarySample:
     return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
 
 
-class Sampler(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+class Sampler(BaseEstimator, ABC):
     """Base of the boundary samplers: implement :meth:`draw`."""
 
     @abstractmethod

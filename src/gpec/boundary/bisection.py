@@ -155,8 +155,8 @@ class BisectionSampler(Sampler):
         whose = "" if model.is_binary else f" for class {model.classes[worst]!r}"
         if counts[worst] < _LEAST_POINTS:
             raise BoundaryNotFoundError(
-                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {_LEAST_POINTS} are needed. "
-                "Pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
+                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {_LEAST_POINTS} are "
+                "needed. Pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
             )
         if counts[worst] < n_boundary:
             warnings.warn(
@@ -225,12 +225,14 @@ class _Path:
         return BoundarySample(points, direction, bracket / 2, label, 0, switched, switched_to)
 
     def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        difference = B[:, self.numbers] / self.table.scale[self.numbers] - A[:, self.numbers] / self.table.scale[self.numbers]
+        difference = (
+            B[:, self.numbers] / self.table.scale[self.numbers] - A[:, self.numbers] / self.table.scale[self.numbers]
+        )
         return np.asarray(np.sqrt((difference**2).sum(axis=1)))
 
 
 def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[BoundarySample, IntArray]:
-    """Only points whose two ends, as :meth:`BoundarySample.ends` gives them, are of different class; and the far class."""
+    """The points whose two ends, as :meth:`BoundarySample.ends` gives them, differ in class; and the far class."""
     residual, beyond_label = sample.residual.copy(), np.full(len(sample), -1, dtype=np.int64)
     pending = np.arange(len(sample))
     # Rounding may move an end across the boundary by one bit; a longer step brings it back.

@@ -113,7 +113,8 @@ _BY_NAME: dict[str, type[Explainer]] = {"kernelshap": KernelShap, "tree": TreeSh
 def make_explainer(explainer: Any) -> Explainer:
     """The explainer meant by a name, an object of gpec or shap, or a function; new, not bound to a model."""
     if isinstance(explainer, Explainer):
-        return clone(explainer)  # binding it to a model leaves the user's object alone
+        fresh: Explainer = clone(explainer)  # binding it to a model leaves the user's object alone
+        return fresh
     if isinstance(explainer, str):
         if explainer not in _BY_NAME:
             raise InputError(

@@ -37,7 +37,7 @@ class Attribution:
     base_values: FloatArray | None = None
 
 
-class Explainer(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+class Explainer(BaseEstimator, ABC):
     """Base of the explainers: implement :meth:`bind` and :meth:`_explain`.
 
     Attributes

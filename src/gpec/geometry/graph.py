@@ -98,7 +98,9 @@ class GeodesicGraph:
         """
         points = check_finite_array("points", points)
         if points.ndim != 2 or len(points) == 0:
-            raise InputError(f"points must have shape (points, dimensions) with at least one point, got {points.shape}.")
+            raise InputError(
+                f"points must have shape (points, dimensions) with at least one point, got {points.shape}."
+            )
         k = check_count("n_neighbors", n_neighbors)
         check_choice("components", components, ("separate", "bridge"))
         check_choice("neighbors", neighbors, ("exact", "approximate"))
@@ -185,7 +187,10 @@ def _bridge(points: FloatArray, adjacency: csr_array, component: IntArray) -> tu
             stop.append(outside[nearest[[closest], 0]])
             length.append(gap[closest])
         adjacency = _symmetric(
-            np.concatenate(start).astype(np.int64), np.concatenate(stop).astype(np.int64), np.concatenate(length), len(points)
+            np.concatenate(start).astype(np.int64),
+            np.concatenate(stop).astype(np.int64),
+            np.concatenate(length),
+            len(points),
         )
         component = _components(adjacency)
     return adjacency, component

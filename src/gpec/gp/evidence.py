@@ -12,6 +12,7 @@ The mean is integrated out under a flat prior, so that the scale is not biased f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ def _constant_noise(eigenvalues: FloatArray, z: FloatArray, o: FloatArray, u: fl
 
     def profile(log_h: float) -> float:
         quadratic, log_determinant = terms(float(np.exp(log_h)))
-        return (n - 1) * np.log(quadratic) + log_determinant
+        return float((n - 1) * np.log(quadratic) + log_determinant)
 
     low, high = np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET)
     h = float(np.exp(_minimize_on(profile, low, high)))
@@ -96,7 +97,7 @@ def _constant_noise(eigenvalues: FloatArray, z: FloatArray, o: FloatArray, u: fl
     def at_least_nugget(log_s: float) -> float:  # the stated noise is all the unexplained variation there is
         s = float(np.exp(log_s))
         quadratic, log_determinant = terms(LEAST_NUGGET + u / s)
-        return quadratic / s + (n - 1) * log_s + log_determinant
+        return float(quadratic / s + (n - 1) * log_s + log_determinant)
 
     return float(np.exp(_minimize_on(at_least_nugget, *np.log(_SCALE_RANGE)))), LEAST_NUGGET
 
@@ -126,10 +127,10 @@ def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: tuple[flo
     return float(s), float(g)
 
 
-def _minimize_on(function: object, low: float, high: float) -> float:
+def _minimize_on(function: Callable[[float], float], low: float, high: float) -> float:
     """Least point of a function that may have several minima: a grid, then a search around its best point."""
     grid = np.linspace(low, high, 48)
-    values = [function(float(x)) for x in grid]  # type: ignore[operator]
+    values = [function(float(x)) for x in grid]
     best = int(np.argmin(values))
     span = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = minimize_scalar(function, bounds=span, method="bounded", options={"xatol": 1e-6})

@@ -26,7 +26,7 @@ __all__ = ["Against", "Kernel"]
 Against = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-class Kernel(SklearnKernel, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+class Kernel(SklearnKernel, ABC):
     """Base of the kernels: implement :meth:`_fit`, :meth:`against` and :meth:`diag`.
 
     ``gram``, ``cross``, ``diag`` and ``against`` always belong to one positive semi-definite function.
@@ -111,7 +111,9 @@ class Kernel(SklearnKernel, ABC):  # type: ignore[misc]  # scikit-learn is untyp
 
     def _require_fitted(self, attribute: str) -> None:
         if not hasattr(self, attribute):
-            raise NotFittedError(f"This {type(self).__name__} kernel is not fitted yet; call fit(boundary_points) first.")
+            raise NotFittedError(
+                f"This {type(self).__name__} kernel is not fitted yet; call fit(boundary_points) first."
+            )
 
 
 def _rows(X: Any, name: str) -> FloatArray:

@@ -124,14 +124,15 @@ class _BoundaryKernel(Kernel):
         features = W @ self.factor_.B
         diagonal = np.einsum("ij,ij->i", features, features)
         if self.factor_.r.any():
-            diagonal += np.einsum("ij,ij,j->i", W, W, self.factor_.r, optimize=False)
-        return features, np.maximum(diagonal, np.finfo(np.float64).tiny)
+            diagonal += W**2 @ self.factor_.r
+        return features, np.asarray(np.maximum(diagonal, np.finfo(np.float64).tiny))
 
     def _checked(self, X: Any, name: str) -> FloatArray:
-        X = _rows(X, name)
-        if X.shape[1] != self.points_.shape[1]:
-            raise InputError(f"{name} has {X.shape[1]} features but the boundary points have {self.points_.shape[1]}.")
-        return X
+        rows = _rows(X, name)
+        D = self.points_.shape[1]
+        if rows.shape[1] != D:
+            raise InputError(f"{name} has {rows.shape[1]} features but the boundary points have {D}.")
+        return rows
 
     def _affinity(self, X: FloatArray) -> FloatArray:
         """``-|x - m_j|^2`` up to a constant of each row, which cancels in the weights."""
