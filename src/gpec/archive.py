@@ -13,6 +13,7 @@ from gpec import storage
 from gpec.boundary import BoundarySample
 from gpec.errors import CorruptFileError, GPECError, ModelMismatchError
 from gpec.explainers import Attribution, make_explainer
+from gpec.fitted import Fitted, Layer
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
 from gpec.kernels.archive import kernel_from_state, kernel_state
@@ -20,7 +21,7 @@ from gpec.model import Model
 from gpec.table import Table
 
 if TYPE_CHECKING:
-    from gpec.estimator import GPEC, Fitted, Layer
+    from gpec.estimator import GPEC
 
 __all__ = ["describe_settings", "load", "save"]
 
@@ -83,8 +84,6 @@ def load(cls: type[GPEC], path: str | os.PathLike[str], model: Any, explainer: A
 
 
 def _restore(cls: type[GPEC], tree: dict[str, Any], model: Any, explainer: Any) -> GPEC:
-    from gpec.estimator import Fitted, Layer
-
     parameters, table, seed = dict(tree["parameters"]), Table.from_state(tree["table"]), int(tree["seed"])
     boundary = BoundarySample(**tree["boundary"])
     by_name = parameters.pop("explainer", None)

@@ -6,31 +6,27 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
-from threadpoolctl import threadpool_limits
 
 from gpec import archive
 from gpec._version import __version__
 from gpec.boundary import BoundarySample, Sampler
-from gpec.errors import InputError, ModelMismatchError, NotFittedError, NumericalError
+from gpec.errors import NotFittedError, NumericalError
 from gpec.explainers import Attribution, Explainer
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.explanation import Explanation
+from gpec.fitted import Fitted, Layer, bound, predict
 from gpec.geometry import GeodesicGraph
-from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, Posterior, fit_parameters, fixed_parameters
+from gpec.gp import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.regression import JITTER
 from gpec.kernels import Kernel
-from gpec.kernels.base import Against
 from gpec.model import Model
 from gpec.preparation import prepare
-from gpec.progress import Progress
-from gpec.table import FloatArray, Table
+from gpec.table import FloatArray
 from gpec.validation import check_choice, check_level, spawn
 
 __all__ = ["GPEC", "PAPER"]
@@ -45,11 +41,8 @@ PAPER: dict[str, Any] = {
     "n_neighbors": 5,
 }
 
-_BLOCK = 1_024
-_DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
 _EVIDENCE_ROWS = 1_000  # explained rows from which the parameters are learned
 _PROBE_ROWS = 20
-_CHECKED_POINTS = 100
 
 
 class GPEC(BaseEstimator):
@@ -205,7 +198,7 @@ class GPEC(BaseEstimator):
                 observed = check_attribution(job.given, len(job.explained), table.n_features, model)
                 U, noise_source = noise_variance(self.noise, observed, None, job.explained, seed)
             else:
-                observed = self._observe(_bound(job.explainer, model, job.background), job.explained, seed)
+                observed = self._observe(bound(job.explainer, model, job.background), job.explained, seed)
                 U, noise_source = noise_variance(self.noise, observed, job.explainer, job.explained, seed)
         with clock("boundary"):  # M
             boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
@@ -287,19 +280,18 @@ class GPEC(BaseEstimator):
         with clock("explainer"):
             answer = None
             if attribution == "explainer":
-                answer = self._observe(_bound(fitted.explainer, model, fitted.background), Z, fitted.seed)
+                answer = self._observe(bound(fitted.explainer, model, fitted.background), Z, fitted.seed)
         with clock("gp"):
-            values, boundary, noise, n_clamped = self._predict(fitted.layers, embedded)
-        if answer is not None:
-            values = answer.values
-        if not (np.isfinite(values).all() and np.isfinite(boundary).all() and np.isfinite(noise).all()):
+            V = predict(fitted.layers, embedded, self.n_jobs, self.progress)
+        values = V.mean if answer is None else answer.values
+        if not (np.isfinite(values).all() and np.isfinite(V.variance).all()):
             raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
         several = not model.is_binary
         names = [str(name) for name in self.classes_]
         return Explanation(
             values=values,
-            boundary_variance=boundary,
-            noise_variance=noise,
+            boundary_variance=V.boundary_variance,
+            noise_variance=V.noise_variance,
             explainer_variance=None if answer is None else answer.variance,
             base_values=None if answer is None else answer.base_values,
             data=np.asarray(table.decode(Z), dtype=object) if table.categories else Z,
@@ -311,7 +303,7 @@ class GPEC(BaseEstimator):
                 "attribution": attribution,
                 "model_rows": model.n_rows - rows_before,
                 "seconds": clock.seconds,
-                "clamped": n_clamped,
+                "clamped": V.n_clamped,
             },
             axes=("row", "feature", "output") if several else ("row", "feature"),
         )
@@ -368,22 +360,7 @@ class GPEC(BaseEstimator):
     ) -> BoundarySample:
         if isinstance(sampler, Sampler):
             return sampler.draw(model, Z, self.n_boundary, seed=seed, progress=self.progress)
-        classes = 1 if model.is_binary else int(model.n_classes or 0)
-        counts = np.bincount(sampler.label, minlength=classes)
-        if len(counts) > classes or counts.min() < 10:
-            raise InputError(
-                f"boundary has {counts.tolist()} points by class; at least 10 are needed for each of {classes} "
-                "boundaries. For several classes pass a BoundarySample."
-            )
-        if sampler.residual.any() or (sampler.switched >= 0).any():
-            part = sampler.take(spawn(seed, 12).permutation(len(sampler))[:_CHECKED_POINTS])
-            before, beyond = (model.labels(end) for end in part.ends())
-            if (before == beyond).any():
-                raise ModelMismatchError(
-                    f"boundary does not belong to this model: the predicted class does not change across "
-                    f"{int((before == beyond).sum())} of {len(part)} points checked. Sample it anew with "
-                    "boundary='auto'."
-                )
+        sampler.require_belongs(model, seed)
         return sampler
 
     def _build_graph(self, points: FloatArray, seed: int) -> GeodesicGraph:
@@ -403,84 +380,6 @@ class GPEC(BaseEstimator):
             return fixed_parameters(self.output_scale, Y.shape[1])
         rows = np.sort(spawn(seed, 13).permutation(len(E))[:_EVIDENCE_ROWS])
         return fit_parameters(kernel.gram(E[rows]), Y[rows], U[rows])
-
-    def _predict(self, layers: list[Layer], E: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-        """Posterior mean, boundary and noise variance at embedded rows, in fixed blocks with one BLAS thread each."""
-        several = len(layers) > 1
-        shape = (len(E), self.n_features_in_, *((len(layers),) if several else ()))
-        mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
-
-        def block(start: int) -> int:
-            rows, clamped = slice(start, start + _BLOCK), 0
-            for c, layer in enumerate(layers):
-                prediction = layer.posterior.predict(*layer.against(E[rows]))
-                into = (rows, slice(None), c) if several else (rows, slice(None))
-                mean[into] = prediction.mean
-                boundary[into], noise[into] = prediction.boundary_variance, prediction.noise_variance
-                clamped += prediction.n_clamped
-            return clamped
-
-        starts, clamped = range(0, len(E), _BLOCK), 0
-        with threadpool_limits(1, "blas"), Progress(len(starts), "posterior", self.progress) as bar:
-            jobs = (delayed(block)(start) for start in starts)
-            for count in Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")(jobs):
-                clamped += count
-                bar.advance()
-        return mean, boundary, noise, clamped
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """The Gaussian processes of one class's boundary."""
-
-    graph: GeodesicGraph
-    kernel: Kernel
-    posterior: Posterior
-    against: Against  # x -> k(x, explained rows or pivots), k(x, x)
-
-    @classmethod
-    def condition(
-        cls,
-        graph: GeodesicGraph,
-        kernel: Kernel,
-        parameters: Parameters,
-        E: FloatArray,
-        Y: FloatArray,
-        U: FloatArray,
-        seed: int,
-    ) -> Layer:
-        """Condition on attributions ``Y`` with noise ``U`` at embedded rows ``E``."""
-        if len(E) <= _DENSE_ROWS:
-            return cls(graph, kernel, ExactPosterior(kernel.gram(E), Y, U, parameters), kernel.against(E))
-        posterior = LowRankPosterior(kernel, E, Y, U, parameters, rng=spawn(seed, 14))
-        return cls(graph, kernel, posterior, kernel.against(E[posterior.pivots]))
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """All that ``fit`` learned; rows are encoded."""
-
-    table: Table
-    model: Model
-    explainer: Explainer | None
-    background: FloatArray
-    explained: FloatArray
-    observed: Attribution
-    U: FloatArray
-    boundary: BoundarySample
-    layers: list[Layer]
-    probe: FloatArray
-    answer: FloatArray
-    seed: int
-
-
-def _bound(explainer: Explainer | None, model: Model, background: FloatArray) -> Explainer:
-    """The explainer, introduced to the model when it is first needed."""
-    if explainer is None:
-        raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
-    if not hasattr(explainer, "model_"):
-        explainer.bind(model, background)
-    return explainer
 
 
 class _Clock:

@@ -9,12 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpec.errors import InputError
+from gpec.errors import InputError, ModelMismatchError
 from gpec.model import Model
 from gpec.table import FloatArray, IntArray, Table
-from gpec.validation import check_count, check_finite_array, make_seed
+from gpec.validation import check_count, check_finite_array, make_seed, spawn
 
-__all__ = ["BoundarySample", "Sampler"]
+__all__ = ["LEAST_POINTS", "BoundarySample", "Sampler"]
+
+LEAST_POINTS = 10
+_CHECKED_POINTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,25 @@ class BoundarySample:
         jumps = np.flatnonzero(self.switched >= 0)
         beyond[jumps, self.switched[jumps]] = self.switched_to[jumps]
         return before, beyond
+
+    def require_belongs(self, model: Model, seed: int) -> None:
+        """Raise unless the sample fits ``model`` (which has been called): classes, and labels across some points."""
+        classes = 1 if model.is_binary else int(model.n_classes or 0)
+        counts = np.bincount(self.label, minlength=classes)
+        if len(counts) > classes or counts.min() < LEAST_POINTS:
+            raise InputError(
+                f"boundary has {counts.tolist()} points by class; at least {LEAST_POINTS} are needed for each of "
+                f"{classes} boundaries. For several classes pass a BoundarySample."
+            )
+        if not (self.residual.any() or (self.switched >= 0).any()):
+            return  # points taken on trust
+        part = self.take(spawn(seed, 12).permutation(len(self))[:_CHECKED_POINTS])
+        before, beyond = (model.labels(end) for end in part.ends())
+        if (before == beyond).any():
+            raise ModelMismatchError(
+                f"boundary does not belong to this model: the predicted class does not change across "
+                f"{int((before == beyond).sum())} of {len(part)} points checked. Sample it anew with boundary='auto'."
+            )
 
     def of(self, label: int) -> BoundarySample:
         """The boundary of one class."""

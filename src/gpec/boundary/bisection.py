@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from gpec.boundary.base import BoundarySample, Sampler, join
+from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, join
 from gpec.boundary.pairs import PairStream
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning
 from gpec.model import Model
@@ -24,7 +24,6 @@ from gpec.validation import check_choice, check_positive, spawn
 
 __all__ = ["BisectionSampler"]
 
-_LEAST_POINTS = 10
 _MAX_STEPS = 100
 _MAX_EMPTY_ROUNDS = 5
 _BOX_ROUNDS = 20
@@ -153,9 +152,9 @@ class BisectionSampler(Sampler):
         counts = np.bincount(sample.label, minlength=len(classes))
         worst = int(counts.argmin())
         whose = "" if model.is_binary else f" for class {model.classes[worst]!r}"
-        if counts[worst] < _LEAST_POINTS:
+        if counts[worst] < LEAST_POINTS:
             raise BoundaryNotFoundError(
-                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {_LEAST_POINTS} are "
+                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {LEAST_POINTS} are "
                 "needed. Pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
             )
         if counts[worst] < n_boundary:
