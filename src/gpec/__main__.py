@@ -1,0 +1,5 @@
+"""``python -m gpec``."""
+
+from gpec.cli import app
+
+app()
