@@ -23,6 +23,11 @@ PARTS = {
     ),
     "sampling": ("Boundary points", "An XGBoost model on Census, nearest pairs."),
     "inference": ("Inference against the arithmetic limit", ""),
+    "choices": (
+        "Evidence behind the choices",
+        "How many neighbours, which landmarks, and whether to clip the landmark kernel before or after projecting. Census, "
+        "XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
+    ),
     "growth": ("Growth and memory", "Each in a process of its own."),
 }
 

@@ -84,7 +84,7 @@ def run(J=5_000, cases=(("nearest", 0), ("nearest", 1), ("nearest", 2), ("random
 
 def report(lines):
     out = [
-        "| pairs | seed | rho | plain, s | gpec, s | ratio | error | correlation | error against raw G | least raw variance |",
+        "| pairs | seed | rho | plain, s | gpec, s | ratio | error | correlation | error against raw G | least raw |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for x in lines:

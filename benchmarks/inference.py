@@ -59,9 +59,9 @@ def run(n=10_000, repeats=3):
 
 def report(x):
     return [
-        f"{x['n']:,} rows, J = {x['J']:,}, L = {x['L']:,} landmarks (rank {x['rank']}), 200 explained rows, one thread: "
-        f"{x['seconds']:.2f} s, the arithmetic alone {x['nominal']:.2f} s with L = {x['L']:,} columns "
+        f"{x['n']:,} rows, J = {x['J']:,}, L = {x['L']:,} landmarks (rank {x['rank']}), 200 explained rows, one "
+        f"thread: {x['seconds']:.2f} s, the arithmetic alone {x['nominal']:.2f} s with L = {x['L']:,} columns "
         f"(**{x['seconds'] / x['nominal']:.2f} times**, target 2) and {x['floor']:.2f} s with the {x['rank']} that the "
-        f"factor keeps ({x['seconds'] / x['floor']:.2f} times). Twice the rows take {x['twice'] / x['seconds']:.2f} times "
-        "as long (target 1.8 to 2.2)."
+        f"factor keeps ({x['seconds'] / x['floor']:.2f} times). Twice the rows take "
+        f"{x['twice'] / x['seconds']:.2f} times as long (target 1.8 to 2.2)."
     ]

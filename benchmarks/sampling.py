@@ -28,7 +28,7 @@ def run(count=10_000):
 
 def report(x):
     return [
-        f"{x['points']:,} points asked for and found, {x['distinct']:,} distinct: **{x['rows_per_point']:.1f} model rows** "
-        f"a point (target 45), the label differs across a step of 1e-4 standardised units at **{x['on_boundary']:.2%}** of "
-        f"them, longest bracket {x['longest_bracket']:.1e}, {x['seconds']:.1f} s."
+        f"{x['points']:,} points asked for and found, {x['distinct']:,} distinct: **{x['rows_per_point']:.1f} model "
+        f"rows** a point (target 45), the label differs across a step of 1e-4 standardised units at "
+        f"**{x['on_boundary']:.2%}** of them, longest bracket {x['longest_bracket']:.1e}, {x['seconds']:.1f} s."
     ]

@@ -33,9 +33,12 @@ _OBJECTS = ("model", "explainer", "kernel", "boundary", "background", "random_st
 def describe_settings(g: GPEC) -> dict[str, Any]:
     """The parameters as numbers and short texts, for results that carry their settings."""
     plain = (str, int, float, bool, type(None))
-    return {
-        name: value if isinstance(value, plain) else f"<{type(value).__name__}>"
+    parameters = {
+        name: value.item() if isinstance(value, np.generic) else value
         for name, value in g.get_params(deep=False).items()
+    }
+    return {
+        name: value if isinstance(value, plain) else f"<{type(value).__name__}>" for name, value in parameters.items()
     }
 
 
@@ -49,7 +52,7 @@ def save(g: GPEC, fitted: Fitted, path: str | os.PathLike[str]) -> None:
         parameters["background"] = int(g.background)
     if not isinstance(parameters["categorical_features"], (str, type(None))):
         parameters["categorical_features"] = list(np.asarray(parameters["categorical_features"], dtype=object))
-    if not isinstance(parameters["noise"], (str, int, float)):
+    if not isinstance(parameters["noise"], (str, int, float, np.generic)):
         parameters["noise"] = np.asarray(parameters["noise"])
     storage.write(
         path,

@@ -25,7 +25,7 @@ from gpec.gp import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.regression import JITTER
 from gpec.kernels import Kernel
 from gpec.model import Model
-from gpec.preparation import prepare
+from gpec.preparation import check_parameters, prepare
 from gpec.table import FloatArray
 from gpec.validation import check_choice, check_level, spawn
 
@@ -195,7 +195,7 @@ class GPEC(BaseEstimator):
 
         with clock("explainer"):  # E, U
             if job.given is not None:
-                observed = check_attribution(job.given, len(job.explained), table.n_features, model)
+                observed = check_attribution(job.given, len(job.explained), table.n_features, model, given=True)
                 U, noise_source = noise_variance(self.noise, observed, None, job.explained, seed)
             else:
                 observed = self._observe(bound(job.explainer, model, job.background), job.explained, seed)
@@ -271,6 +271,7 @@ class GPEC(BaseEstimator):
             Level of the bounds.
         """
         fitted = self._require_fitted()
+        check_parameters(self)  # they may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         table, model = fitted.table, fitted.model

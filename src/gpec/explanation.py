@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from gpec import storage
-from gpec.errors import InputError, ParameterTypeError
+from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.table import FloatArray
 from gpec.validation import check_level
 
@@ -96,7 +96,7 @@ class Explanation:
     def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound at a confidence level, by default that of the explanation."""
         level = self.confidence_level if level is None else check_level(level)
-        half = norm.ppf(0.5 + level / 2) * self.std
+        half = norm.isf((1 - level) / 2) * self.std  # of the tail: 0.5 + level / 2 may round to 1
         return self.values - half, self.values + half
 
     def __len__(self) -> int:
@@ -104,7 +104,8 @@ class Explanation:
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{size} {name}s" for name, size in zip(self.axes, self.shape, strict=True))
-        return f"Explanation({axes or 'one value'}; mean std {float(np.mean(self.std)):.3g})"
+        spread = f"; mean std {float(np.mean(self.std)):.3g}" if self.values.size else ""
+        return f"Explanation({axes or 'one value'}{spread})"
 
     def __getitem__(self, key: Any) -> Explanation:
         keys = list(key) if isinstance(key, tuple) else [key]
@@ -144,7 +145,7 @@ class Explanation:
 
     def to_frame(self) -> pd.DataFrame:
         """One line for each attribution: row, feature, output, data, value, bounds, std, parts of the variance."""
-        position = np.indices(self.shape).reshape(len(self.shape), -1)
+        position = np.indices(self.shape).reshape(len(self.shape), self.values.size)
         names = {"feature": self.feature_names, "output": self.output_names}
         columns: dict[str, Any] = {}
         for axis in ("row", "feature", "output"):
@@ -192,38 +193,53 @@ class Explanation:
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read what :meth:`save` wrote."""
         tree = storage.read(path, "Explanation")
-        tree["axes"] = tuple(tree["axes"])
-        if isinstance(tree["data"], list):
-            tree["data"] = np.array(tree["data"], dtype=object)
-        return cls(**tree)
+        try:
+            tree["axes"] = tuple(tree["axes"])
+            if not isinstance(tree["data"], np.ndarray):  # texts and numbers
+                shape = [
+                    size for axis, size in zip(tree["axes"], tree["values"].shape, strict=True) if axis != "output"
+                ]
+                tree["data"] = np.array(tree["data"], dtype=object).reshape(shape)
+            return cls(**tree)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptFileError(f"{path} lacks or garbles part of an Explanation: {error!r}.") from error
 
 
 def _resolve(index: Any, axis: str, names: Any, size: int) -> Any:
     """An index as an int, a slice or an array of ints."""
     if isinstance(index, slice):
         return slice(_name_to_int(index.start, axis, names), _name_to_int(index.stop, axis, names), index.step)
-    if isinstance(index, (list, tuple)) and any(isinstance(item, str) for item in index):
-        return np.array([_name_to_int(item, axis, names) for item in index])
     if isinstance(index, str):
         return _name_to_int(index, axis, names)
     if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-        if not -size <= index < size:
-            raise IndexError(f"{axis} {index} is out of range; there are {size} {axis}s.")
+        _require_in_range(int(index), axis, size)
         return int(index)
-    array = np.asarray(index)
-    if array.dtype == bool and array.shape == (size,):
+    array = np.array([], dtype=int) if isinstance(index, (list, tuple)) and not index else np.asarray(index)
+    if array.ndim == 1 and array.dtype.kind in "UOT":
+        array = np.array([_name_to_int(item, axis, names) for item in index])
+    if array.dtype == bool and array.ndim == 1:
+        if array.shape != (size,):
+            raise InputError(f"The mask of {axis}s has {len(array)} entries; there are {size} {axis}s.")
         return np.flatnonzero(array)
     if array.ndim == 1 and array.dtype.kind in "iu":
+        for item in array.tolist():
+            _require_in_range(item, axis, size)
         return array
     raise ParameterTypeError(f"Cannot select {axis}s by {index!r}; use a number, name, slice, list or mask.")
+
+
+def _require_in_range(index: int, axis: str, size: int) -> None:
+    if not -size <= index < size:
+        raise IndexError(f"{axis} {index} is out of range; there are {size} {axis}s.")
 
 
 def _name_to_int(item: Any, axis: str, names: Any) -> Any:
     if not isinstance(item, str):
         return item
-    if names is None or item not in list(names):
-        known = "rows have no names" if names is None else f"names are {list(names)}"
-        raise InputError(f"No {axis} is called {item!r}; {known}.")
+    if names is None:
+        raise InputError(f"Rows have no names; for the feature {item!r} write [:, {item!r}].")
+    if item not in list(names):
+        raise InputError(f"No {axis} is called {item!r}; names are {list(names)}.")
     return list(names).index(item)
 
 

@@ -131,14 +131,12 @@ class Model:
 
     def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
         expected = self.table.decode(Z)
-        if isinstance(rows, np.ndarray):
-            same = rows.shape == expected.shape and bool((rows == expected).all())
-            changed = 0 if same or rows.shape != expected.shape else int((rows != expected).any(axis=1).argmax())
-        else:
-            same, changed = bool(rows.equals(expected)), 0
-            if not same and rows.shape == expected.shape and rows.columns.equals(expected.columns):
-                changed = int((rows != expected).any(axis=1).to_numpy().argmax())
+        same = np.array_equal(rows, expected) if isinstance(rows, np.ndarray) else rows.equals(expected)
         if not same:
+            changed = 0
+            if rows.shape == expected.shape:
+                differs = np.asarray(rows, dtype=object) != np.asarray(expected, dtype=object)
+                changed = int(differs.any(axis=1).argmax())
             raise ModelOutputError(
                 f"The model changed the rows it was given (call {self.n_calls}, row {start + changed}); let it work on "
                 "a copy."
@@ -151,10 +149,10 @@ class Model:
             if output.dtype.kind not in "fiub":
                 raise TypeError(f"dtype {output.dtype}")
             output = output.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
             raise ModelOutputError(
-                f"The model returned {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
-                "return one number or one column for each class."
+                f"The model returned a {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
+                "return, for each row, one probability or one for each class."
             ) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
             raise ModelOutputError(
@@ -163,18 +161,25 @@ class Model:
         if output.ndim == 1:
             output = output[:, None]
         columns = output.shape[1]
+        if columns > 2 and self.threshold != 0.5:
+            raise InputError(
+                f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
+                "it at 0.5."
+            )
         if self._n_columns is None:
             self._n_columns, self.n_classes = columns, max(columns, 2)
-            if self.n_classes > 2 and self.threshold != 0.5:
-                raise InputError(
-                    f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes."
-                )
         elif columns != self._n_columns:
-            raise ModelOutputError(f"The model returned {columns} columns {where} but {self._n_columns} before.")
+            raise ModelOutputError(
+                f"The model returned {columns} columns {where} but {self._n_columns} before; it must return the same "
+                "classes on every call."
+            )
         bad = ~np.isfinite(output)
         if bad.any():
             row, column = np.argwhere(bad)[0]
-            raise ModelOutputError(f"The model returned {output[row, column]} {where}, row {start + row}.")
+            raise ModelOutputError(
+                f"The model returned {output[row, column]} {where}, row {start + row}; it must give finite numbers "
+                "everywhere near the data, not only for the rows of X."
+            )
         if self.output == "probability":
             bad = (output < -_RANGE_SLACK) | (output > 1 + _RANGE_SLACK)
             if bad.any():

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from gpec.boundary import BisectionSampler, BoundarySample, Sampler
+from gpec.boundary.base import LEAST_POINTS
 from gpec.errors import InputError, ParameterTypeError
 from gpec.explainers import Attribution, Explainer, make_explainer
-from gpec.explainers.noise import check_noise
+from gpec.explainers.noise import check_noise, check_noise_shape
 from gpec.kernels import RBF, WEG, Kernel
 from gpec.model import Model
 from gpec.table import FloatArray, Table
@@ -41,10 +43,11 @@ class Job:
 def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any) -> Job:
     """Check parameters and rows of ``fit``."""
     check_parameters(g)
-    kernel, sampler = make_kernel(g), make_sampler(g.boundary)
+    kernel = make_kernel(g)
     explainer = None if g.explainer is None else make_explainer(g.explainer)
     seed = make_seed(g.random_state)
     table, Z = Table.learn(X, categorical_features=g.categorical_features, standardize=bool(g.standardize))
+    sampler = make_sampler(g.boundary, table)
     if X_explained is not None:
         explained = table.encode(X_explained, "X_explained")
         table.embed(explained, "X_explained")
@@ -52,7 +55,8 @@ def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any)
         explained = Z
     else:
         explained = Z[spawn(seed, 10).permutation(len(Z))[: g.n_explained]]
-    given = _given_attribution(g, attributions, variance, (len(explained), table.n_features))
+    given = _given_attribution(g, attributions, variance, len(explained), table)
+    check_noise_shape(g.noise, len(explained), table.n_features)
     if given is None and explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     if g.output_scale == "evidence" and len(explained) < 3:
@@ -60,8 +64,6 @@ def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any)
             f"output_scale='evidence' needs at least 3 explained rows, got {len(explained)}; explain more rows or "
             "give a number."
         )
-    if isinstance(sampler, BoundarySample) and sampler.points.shape[1] != table.n_features:
-        raise InputError(f"boundary has {sampler.points.shape[1]} features, but X has {table.n_features}.")
     model = Model(g.model, table, model_output=g.model_output, threshold=g.threshold)
     background = _background_rows(g.background, table, Z, seed)
     return Job(table, model, kernel, sampler, explainer, Z, explained, background, given, seed)
@@ -71,7 +73,7 @@ def check_parameters(g: GPEC) -> None:
     """Refuse parameters that can never be used."""
     check_count("n_boundary", g.n_boundary, least=10)
     check_count("n_neighbors", g.n_neighbors)
-    if g.n_landmarks != "auto":
+    if not (isinstance(g.n_landmarks, str) and g.n_landmarks == "auto"):
         check_count("n_landmarks", g.n_landmarks)
     check_choice("components", g.components, ("separate", "bridge"))
     check_count("n_explained", g.n_explained)
@@ -88,7 +90,9 @@ def check_parameters(g: GPEC) -> None:
             check_choice(name, value, ("auto",))
         else:
             check_positive(name, value, zero=name == "rho")
-    if g.n_jobs is not None and (not isinstance(g.n_jobs, (int, np.integer)) or g.n_jobs == 0):
+    if g.n_jobs is not None and (
+        isinstance(g.n_jobs, bool) or not isinstance(g.n_jobs, (int, np.integer)) or g.n_jobs == 0
+    ):
         raise InputError(f"n_jobs={g.n_jobs!r} must be None or a whole number other than 0.")
 
 
@@ -101,22 +105,45 @@ def make_kernel(g: GPEC) -> Kernel:
     raise InputError(f"kernel={g.kernel!r} is not 'weg', 'rbf' or a kernel of gpec.kernels.")
 
 
-def make_sampler(boundary: Any) -> Sampler | BoundarySample:
+def make_sampler(boundary: Any, table: Table) -> Sampler | BoundarySample:
     """The sampler meant by the parameter ``boundary``, or the sample itself."""
-    if isinstance(boundary, (Sampler, BoundarySample)):
+    if isinstance(boundary, Sampler):
         return boundary
     if isinstance(boundary, str):
         check_choice("boundary", boundary, ("auto",))
         return BisectionSampler()
-    if boundary is None or np.ndim(boundary) != 2:
+    if isinstance(boundary, BoundarySample):
+        sample = boundary
+    elif isinstance(boundary, pd.DataFrame):
+        sample = BoundarySample.from_points(table.encode(boundary, "boundary"))
+    elif isinstance(boundary, (list, tuple)) or hasattr(boundary, "__array__"):
+        sample = BoundarySample.from_points(boundary)
+    else:
         raise ParameterTypeError(
-            "boundary must be 'auto', a sampler of gpec.boundary, a BoundarySample or an array of points (J, d), got "
-            f"{type(boundary).__name__}."
+            f"boundary={boundary!r} must be 'auto', a sampler of gpec.boundary, a BoundarySample or an array of points "
+            "(J, d)."
         )
-    return BoundarySample.from_points(boundary)
+    _check_sample(sample, table)
+    return sample
 
 
-def _given_attribution(g: GPEC, attributions: Any, variance: Any, shape: tuple[int, int]) -> Attribution | None:
+def _check_sample(sample: BoundarySample, table: Table) -> None:
+    if sample.points.shape[1] != table.n_features:
+        raise InputError(f"boundary has {sample.points.shape[1]} features, but X has {table.n_features}.")
+    if len(sample) < LEAST_POINTS:
+        raise InputError(f"boundary has {len(sample)} points; at least {LEAST_POINTS} are needed.")
+    for j in table.categorical:
+        codes, count = sample.points[:, j], len(table.categories[int(j)])
+        bad = ~np.isin(codes, np.arange(count))
+        if bad.any():
+            raise InputError(
+                f"boundary has {codes[bad][0]} in the categorical column '{table.names[j]}'; expected its codes 0 to "
+                f"{count - 1}, or pass a DataFrame."
+            )
+    table.embed(sample.points, "boundary")
+
+
+def _given_attribution(g: GPEC, attributions: Any, variance: Any, n: int, table: Table) -> Attribution | None:
     if variance is not None:
         if attributions is None:
             raise InputError("attribution_variance is given without attributions.")
@@ -126,8 +153,15 @@ def _given_attribution(g: GPEC, attributions: Any, variance: Any, shape: tuple[i
             )
     if attributions is None:
         return None
-    arrays = [check_finite_array("attributions", attributions)]
+    if isinstance(g.noise, str) and g.noise == "resample":
+        raise InputError(
+            "noise='resample' runs the explainer again, but attributions are given; pass their attribution_variance "
+            "with noise='auto', or a number."
+        )
+    shape = (n, table.n_features)
+    arrays = [check_finite_array("attributions", _aligned("attributions", attributions, table))]
     if variance is not None:
+        variance = _aligned("attribution_variance", variance, table)
         arrays.append(check_finite_array("attribution_variance", variance, least=0.0))
     for name, array in zip(("attributions", "attribution_variance"), arrays, strict=False):
         if array.ndim not in (2, 3) or array.shape[:2] != shape:
@@ -138,8 +172,22 @@ def _given_attribution(g: GPEC, attributions: Any, variance: Any, shape: tuple[i
     return Attribution(*arrays)
 
 
+def _aligned(name: str, values: Any, table: Table) -> Any:
+    """Columns of a DataFrame in the order of X's, if they have names."""
+    if not isinstance(values, pd.DataFrame) or table.labels is None:
+        return values
+    columns: list[Any] = list(values.columns)
+    if columns == list(range(table.n_features)):  # numbered, not named
+        return values
+    if len(columns) != table.n_features or set(columns) != set(table.labels):
+        raise InputError(f"{name} has the columns {columns}, but X has {list(table.labels)}.")
+    return values[list(table.labels)]
+
+
 def _background_rows(background: Any, table: Table, Z: FloatArray, seed: int) -> FloatArray:
     if isinstance(background, (int, np.integer)) and not isinstance(background, bool):
         count = check_count("background", background)
         return Z if count >= len(Z) else Z[spawn(seed, 11).permutation(len(Z))[:count]]
+    if isinstance(background, (bool, float)):
+        raise ParameterTypeError(f"background={background!r} must be a whole number of rows, or the rows.")
     return table.encode(background, "background")

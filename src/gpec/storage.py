@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -40,16 +40,16 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {target}: the folder {target.parent} does not exist.")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # not mkstemp, whose files only their owner may read
             file.write(_MAGIC + digest + b"\n")
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     if not content.startswith(_MAGIC):
         raise CorruptFileError(f"{path} is not a gpec archive of a version this release can read.")
     body = content[_HEADER:]
-    if hashlib.sha256(body).hexdigest().encode() != content[len(_MAGIC) : _HEADER - 1]:
+    if hashlib.sha256(body).hexdigest().encode() + b"\n" != content[len(_MAGIC) : _HEADER]:
         raise CorruptFileError(f"{path} is damaged: its checksum does not match. Save it again from the original.")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
@@ -70,12 +70,12 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
-        found, tree = document["kind"], _unpack(document["tree"], arrays)
+        found, tree = document["kind"], dict(_unpack(document["tree"], arrays))
     except Exception as error:
         raise CorruptFileError(f"{path} is damaged: {error}.") from error
     if found != kind:
         raise InputError(f"{path} holds a {found}, not a {kind}.")
-    return dict(tree)
+    return tree
 
 
 def _pack(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -88,7 +88,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
         arrays[name] = value
         return {"array": name}
     if isinstance(value, np.ndarray):
-        return [_pack(item, arrays) for item in value.tolist()]
+        return _pack(value.tolist(), arrays)
     if isinstance(value, np.generic):
         return _pack(value.item(), arrays)
     if value is None or isinstance(value, (str, int, float, bool)):

@@ -45,9 +45,10 @@ class Table:
         _refuse_container(X, "X")
         if isinstance(X, pd.DataFrame):
             labels = tuple(X.columns)
-            if len(set(labels)) != len(labels):
-                raise InputError("X has duplicated column names; rename them so that each column has its own name.")
             names = tuple(str(label) for label in labels)
+            if len(set(names)) != len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InputError(f"X has several columns named {twice!r}; rename them so that each has its own name.")
             columns = [X.iloc[:, j] for j in range(X.shape[1])]
         else:
             array = _as_two_dimensional(X, "X")
@@ -126,7 +127,7 @@ class Table:
             if not self.categories:
                 return Z.copy()
             values = [self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j] for j in range(Z.shape[1])]
-            numeric = all(np.issubdtype(np.asarray(v).dtype, np.number) for v in values)
+            numeric = all(np.asarray(v).dtype.kind in "fiub" for v in values)
             return np.column_stack([np.asarray(v, dtype=float if numeric else object) for v in values])
         columns: dict[int, Any] = {}
         for j in range(self.n_features):
@@ -179,7 +180,10 @@ class Table:
                 if "ordered" in kind
                 else pd.api.types.pandas_dtype(kind["values"])
             )
-        labels = None if state["labels"] is None else tuple(state["labels"])
+        labels = state["labels"]
+        if labels is not None:
+            # the labels of a MultiIndex are tuples, which JSON gives back as lists
+            labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
         return cls(tuple(state["names"]), labels, categories, dtypes, state["center"], state["scale"])
 
     def _align(self, X: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -205,8 +209,8 @@ class Table:
         if unknown.any():
             row = int(unknown.argmax())
             raise InputError(
-                f"{name} has the category {series.iloc[row]!r} in row {row}, column '{self.names[j]}', which did not "
-                "occur in fit; fit again with rows that contain it."
+                f"{name} has the category {series.tolist()[row]!r} in row {row}, column '{self.names[j]}', which did "
+                "not occur in fit; fit again with rows that contain it."
             )
         return np.asarray(codes, dtype=np.float64)
 
@@ -234,6 +238,8 @@ def _refuse_container(X: Any, name: str) -> None:
 
 
 def _as_two_dimensional(X: Any, name: str) -> npt.NDArray[Any]:
+    if np.ma.is_masked(X):
+        raise InputError(f"{name} has masked values; impute or drop missing values first.")
     try:
         array = np.asarray(X)
     except ValueError as error:
@@ -243,6 +249,8 @@ def _as_two_dimensional(X: Any, name: str) -> npt.NDArray[Any]:
         raise InputError(f"{name} must have 2 dimensions (rows, features), got shape {array.shape}{remedy}.")
     if np.iscomplexobj(array):
         raise InputError(f"{name} has complex numbers; only real numbers can be explained.")
+    if array.dtype.kind in "mM":
+        raise InputError(f"{name} holds dates (dtype {array.dtype}); convert them to numbers first.")
     return array
 
 

@@ -39,9 +39,12 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     """``value`` as a finite float greater than 0 (or at least 0)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ParameterTypeError(f"{name}={value!r} must be a number.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        number = np.inf
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'greater than'} 0.")
     return number
@@ -57,7 +60,10 @@ def check_level(value: Any) -> float:
 
 def check_finite_array(name: str, value: Any, *, least: float = -np.inf) -> FloatArray:
     """``value`` as a finite float64 array (a copy)."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} cannot be read as an array: {error}.") from error
     if array.dtype.kind not in "fiub":
         raise ParameterTypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
     array = np.array(array, dtype=np.float64)

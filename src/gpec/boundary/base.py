@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from gpec.errors import InputError, ModelMismatchError
 from gpec.model import Model
 from gpec.table import FloatArray, IntArray, Table
-from gpec.validation import check_count, check_finite_array, make_seed, spawn
+from gpec.validation import check_choice, check_count, check_finite_array, make_seed, spawn
 
 __all__ = ["LEAST_POINTS", "BoundarySample", "Sampler"]
 
@@ -80,17 +80,18 @@ class BoundarySample:
         counts = np.bincount(self.label, minlength=classes)
         if len(counts) > classes or counts.min() < LEAST_POINTS:
             raise InputError(
-                f"boundary has {counts.tolist()} points by class; at least {LEAST_POINTS} are needed for each of "
-                f"{classes} boundaries. For several classes pass a BoundarySample."
+                f"boundary has {counts.tolist()} points by class, but this model needs at least {LEAST_POINTS} for "
+                f"each of {classes}; pass more points, or for several classes a BoundarySample, or use boundary='auto'."
             )
         if not (self.residual.any() or (self.switched >= 0).any()):
             return  # points taken on trust
         part = self.take(spawn(seed, 12).permutation(len(self))[:_CHECKED_POINTS])
         before, beyond = (model.labels(end) for end in part.ends())
-        if (before == beyond).any():
+        wrong = before == beyond if model.is_binary else (before != part.label) | (beyond == part.label)
+        if wrong.any():
             raise ModelMismatchError(
-                f"boundary does not belong to this model: the predicted class does not change across "
-                f"{int((before == beyond).sum())} of {len(part)} points checked. Sample it anew with boundary='auto'."
+                f"boundary does not belong to this model: the predicted class does not change as it should across "
+                f"{int(wrong.sum())} of {len(part)} points checked; sample it anew with boundary='auto'."
             )
 
     def of(self, label: int) -> BoundarySample:
@@ -145,7 +146,9 @@ class Sampler(BaseEstimator, ABC):
         progress: Literal["auto"] | bool = "auto",
     ) -> BoundarySample:
         """Sample the decision boundary of ``model`` around the rows ``X``, without the rest of gpec."""
-        check_count("n_boundary", n_boundary, least=10)
+        check_count("n_boundary", n_boundary, least=LEAST_POINTS)
+        check_choice("standardize", standardize, (True, False))
+        check_choice("progress", progress, ("auto", True, False))
         table, Z = Table.learn(X, categorical_features=categorical_features, standardize=standardize)
         checked = Model(model, table, model_output=model_output, threshold=threshold)
         return self.draw(checked, Z, n_boundary, seed=make_seed(random_state), progress=progress)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, join
 from gpec.boundary.pairs import PairStream
@@ -25,6 +26,10 @@ from gpec.validation import check_choice, check_positive, spawn
 __all__ = ["BisectionSampler"]
 
 _MAX_STEPS = 100
+_LEAST_PAIRS = 64
+_NUDGE = 1e-3
+_CLEAR = 1e-4
+_MAX_SLIVERS = 4
 _MAX_EMPTY_ROUNDS = 5
 _BOX_ROUNDS = 20
 
@@ -100,7 +105,9 @@ class BisectionSampler(Sampler):
         empty_rounds = 0
         with Progress(n_boundary * len(classes), "boundary", progress) as bar:
             while empty_rounds < _MAX_EMPTY_ROUNDS:
-                pairs = {y: streams[y].take(count) for y, count in found.missing().items() if count > 0}
+                # after a round without a new point try harder
+                least = _LEAST_PAIRS * 2**empty_rounds
+                pairs = {y: streams[y].take(max(count, least)) for y, count in found.missing().items() if count > 0}
                 first = np.concatenate([p[:, 0] for p in pairs.values()] or [np.empty(0, np.int64)])
                 if len(first) == 0:
                     break
@@ -119,17 +126,21 @@ class BisectionSampler(Sampler):
     ) -> tuple[FloatArray, IntArray]:
         """Rows to pair, with their predicted classes."""
         if self.rows == "box":
-            blocks: list[FloatArray] = []
-            known: list[IntArray] = []
-            while len(blocks) < _BOX_ROUNDS and (not known or len(np.unique(known)) < (model.n_classes or 0)):
-                blocks.append(_uniform_rows(model.table, Z, max(2 * n_boundary, 1_000), rng))
-                known.append(model.labels(blocks[-1]))
-            return np.concatenate(blocks), np.concatenate(known)
+            rows, labels = np.empty((0, Z.shape[1])), np.empty(0, dtype=np.int64)
+            for _ in range(_BOX_ROUNDS):
+                block = _distinct(_uniform_rows(model.table, Z, max(2 * n_boundary, 1_000), rng))
+                rows, labels = np.concatenate((rows, block)), np.append(labels, model.labels(block))
+                if len(np.unique(labels)) == model.n_classes:
+                    break
+            return rows, labels
         order = rng.permutation(len(Z))
         enough = max(10 * n_boundary, 20_000)
+        low, high = Z.min(axis=0), Z.max(axis=0)
         rows, rest = Z[order[:enough]], Z[order[enough:]]
+        rows = _nudged(model.table, _distinct(rows), low, high, rng)
         labels = model.labels(rows)
         if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
+            rest = _nudged(model.table, _distinct(rest), low, high, rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
 
@@ -137,30 +148,30 @@ class BisectionSampler(Sampler):
         present = np.unique(labels)
         if len(present) == 1:
             raise BoundaryNotFoundError(
-                f"The model predicts class {model.classes[present[0]]!r} for all {len(labels)} rows tried, so no "
+                f"The model predicts class {_class_name(model, present[0])} for all {len(labels)} rows tried, so no "
                 "boundary lies between them; pass rows of both classes, change threshold, or use "
                 "boundary=BisectionSampler(rows='box')."
             )
         absent = sorted(set(classes) - set(present.tolist()))
         if absent and not model.is_binary:
             raise BoundaryNotFoundError(
-                f"The model never predicts class {model.classes[absent[0]]!r} for the {len(labels)} rows tried, so its "
-                "boundary cannot be sampled; pass rows that it predicts as this class."
+                f"The model never predicts class {_class_name(model, absent[0])} for the {len(labels)} rows tried, so "
+                "its boundary cannot be sampled; pass rows that it predicts as this class."
             )
 
     def _report_shortage(self, model: Model, sample: BoundarySample, n_boundary: int, classes: range) -> None:
         counts = np.bincount(sample.label, minlength=len(classes))
         worst = int(counts.argmin())
-        whose = "" if model.is_binary else f" for class {model.classes[worst]!r}"
+        whose = "" if model.is_binary else f" for class {_class_name(model, worst)}"
         if counts[worst] < LEAST_POINTS:
             raise BoundaryNotFoundError(
-                f"Only {counts[worst]} distinct boundary points were found{whose}; at least {LEAST_POINTS} are "
-                "needed. Pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
+                f"Only {counts[worst]} distinct boundary points were found{whose}, but at least {LEAST_POINTS} are "
+                "needed; pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
             )
         if counts[worst] < n_boundary:
             warnings.warn(
-                f"Found {counts[worst]} distinct boundary points{whose} instead of n_boundary={n_boundary}: the "
-                "pairs of rows are exhausted. Pass more rows, or ask for fewer points.",
+                f"Found {counts[worst]} distinct boundary points{whose} instead of n_boundary={n_boundary}, because "
+                "further pairs of rows give no new ones; pass more rows, or ask for fewer points.",
                 FewBoundaryPointsWarning,
                 stacklevel=2,
             )
@@ -171,15 +182,38 @@ class BisectionSampler(Sampler):
         """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
         path = _Path(model.table, A, B, rng)
         t0, t1 = np.zeros(len(A)), np.ones(len(A))
+        step = 0.5 * _CLEAR / np.maximum(path.length, _CLEAR)
+        self._narrow(model, path, t0, t1, label, rng)
+        unclear = np.arange(len(A))
+        for _ in range(_MAX_SLIVERS):
+            # A class that lasts for less than _CLEAR is a sliver between two thresholds: look for the change beyond it.
+            lower, upper = np.maximum(t0 - step, 0.0)[unclear], np.minimum(t1 + step, 1.0)[unclear]
+            beyond = model.labels(path.at(upper, unclear)) == label[unclear]
+            before = (model.labels(path.at(lower, unclear)) != label[unclear]) & ~beyond
+            t0[unclear[beyond]], t1[unclear[beyond]] = upper[beyond], 1.0
+            t0[unclear[before]], t1[unclear[before]] = 0.0, lower[before]
+            unclear = unclear[beyond | before]
+            if len(unclear) == 0:
+                break
+            self._narrow(model, path, t0, t1, label, rng)
+        return _verified(model, path.sample(t0, t1, label), label)
+
+    def _narrow(
+        self, model: Model, path: _Path, t0: FloatArray, t1: FloatArray, label: IntArray, rng: np.random.Generator
+    ) -> None:
+        """Bisect all brackets, in place, until each is shorter than the tolerance and holds at most one switch."""
+        # The first split lies off the middle: halfway between two rows of whole numbers several columns meet their
+        # thresholds at once, and there the answer of a tree is decided by rounding.
+        split = 0.4 + 0.2 * rng.random(len(t0))
         for _ in range(_MAX_STEPS):
             active = np.flatnonzero((path.length * (t1 - t0) > self.tolerance) | (t1 - t0 > path.longest_step))
             if len(active) == 0:
                 break
-            middle = (t0[active] + t1[active]) / 2
+            middle = t0[active] + split[active] * (t1[active] - t0[active])
+            split[active] = 0.5
             inside = model.labels(path.at(middle, active)) == label[active]
             t0[active[inside]] = middle[inside]
             t1[active[~inside]] = middle[~inside]
-        return _verified(model, path.sample(t0, t1, label), label)
 
 
 class _Path:
@@ -264,25 +298,42 @@ class _Collection:
         return dict(enumerate((missing if len(missing) == 1 else -(-missing // 2)).tolist()))
 
     def add(self, sample: BoundarySample, other: IntArray) -> int:
-        """Keep the points not seen before, for their own class and (with several classes) for the one beyond."""
-        cells = np.rint(self._table.embed(sample.points) / self._quantum) + 0.0  # no negative zeros
-        keys = np.column_stack((cells, sample.switched, sample.switched_to))
-        fresh = []
-        for position, key in enumerate(keys):
-            code = key.tobytes()
-            if code not in self._seen:
-                self._seen.add(code)
+        """Keep the wanted points not seen before, for their class and (with several classes) for the one beyond."""
+        sides = (sample, sample.flipped(other))
+        owners = sample.label[:, None] if len(self._counts) == 1 else np.column_stack((sample.label, other))
+        before, fresh = int(self._counts.sum()), []
+        # A switch of category may have been found from its other side.
+        for position, codes in enumerate(zip(*map(self._codes, sides), strict=True)):
+            if self._seen.isdisjoint(codes) and (self._counts[owners[position]] < self._wanted).any():
+                self._seen.update(codes)
+                self._counts[owners[position]] += 1
                 fresh.append(position)
         indices = np.array(fresh, dtype=np.int64)
-        kept = sample.take(indices)
-        both = [kept] if len(self._counts) == 1 else [kept, kept.flipped(other[indices])]
-        self._samples += both
-        gained = np.bincount(np.concatenate([part.label for part in both]), minlength=len(self._counts))
-        self._counts += gained
-        return int(gained.sum())
+        self._samples += [side.take(indices) for side in sides[: owners.shape[1]]]
+        return int(self._counts.sum()) - before
+
+    def _codes(self, sample: BoundarySample) -> list[bytes]:
+        cells = np.rint(self._table.embed(sample.points) / self._quantum) + 0.0  # no negative zeros
+        return [key.tobytes() for key in np.column_stack((cells, sample.switched, sample.switched_to))]
 
     def sample(self) -> BoundarySample:
         return join(self._samples)
+
+
+def _distinct(Z: FloatArray) -> FloatArray:
+    """Rows without repetitions, whose pairs would lead to the same points."""
+    return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)
+
+
+def _nudged(table: Table, Z: FloatArray, low: FloatArray, high: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Rows moved up by at most a thousandth of a standard deviation, within the range of the data.
+
+    Trees put thresholds exactly where the data are. At a row of whole numbers many of them meet, and the class there
+    may be that of a single point.
+    """
+    step = np.zeros(Z.shape[1])
+    step[table.continuous] = _NUDGE * table.scale[table.continuous]
+    return np.clip(Z + step * rng.uniform(0.5, 1.0, Z.shape), low, high)
 
 
 def _uniform_rows(table: Table, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -290,5 +341,9 @@ def _uniform_rows(table: Table, Z: FloatArray, count: int, rng: np.random.Genera
     t = rng.random((count, Z.shape[1]))
     rows = (1 - t) * low + t * high
     for j in table.categorical:
-        rows[:, j] = rng.integers(len(table.categories[j]), size=count)
+        rows[:, j] = rng.choice(np.unique(Z[:, j]), size=count)  # a declared category may be unknown to the model
     return np.asarray(rows, dtype=np.float64)
+
+
+def _class_name(model: Model, index: int) -> str:
+    return repr(model.classes.tolist()[index])

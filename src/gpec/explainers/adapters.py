@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gpec.errors import ExplainerError, InputError, ParameterTypeError
 from gpec.explainers.base import Attribution, Explainer
 from gpec.model import Model
 from gpec.table import FloatArray
+from gpec.validation import check_choice, check_count
 
 __all__ = ["CallableExplainer", "KernelShap", "ShapAdapter", "TreeShap", "make_explainer"]
 
@@ -40,10 +41,12 @@ class ShapAdapter(Explainer):
         super().bind(model, background)
         self.stochastic = False if type(self.explainer).__name__ in _DETERMINISTIC else None
         self.rows_at_once = 64 if self.stochastic is False else 1
+        # gpec shows one bar for all rows; shap would show one for each call
+        self._options = {"silent": True} if "silent" in inspect.signature(self.explainer.__call__).parameters else {}
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         with _preserved_numpy_seed(seeds[0]):
-            return _as_attribution(self.explainer(self.model_.table.decode(Z)))
+            return _as_attribution(self.explainer(self.model_.table.decode(Z), **self._options))
 
 
 class KernelShap(Explainer):
@@ -61,6 +64,12 @@ class KernelShap(Explainer):
     def __init__(self, n_samples: int | str = "auto") -> None:
         self.n_samples = n_samples
 
+    def check(self) -> None:
+        if isinstance(self.n_samples, str):
+            check_choice("n_samples", self.n_samples, ("auto",))
+        else:
+            check_count("n_samples", self.n_samples)
+
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
         import shap
@@ -74,7 +83,7 @@ class KernelShap(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         with _preserved_numpy_seed(seeds[0]):
             values = self._shap.shap_values(Z, nsamples=self.n_samples, l1_reg=False, silent=True)
-        return Attribution(values, base_values=np.asarray(self._shap.expected_value))
+        return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
 
 
 class TreeShap(Explainer):
@@ -103,7 +112,7 @@ class TreeShap(Explainer):
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         values = self._shap.shap_values(self.model_.table.decode(Z), check_additivity=False)
-        return Attribution(values, base_values=np.asarray(self._shap.expected_value))
+        return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
 
 
 _DETERMINISTIC = ("AdditiveExplainer", "ExactExplainer", "GPUTreeExplainer", "LinearExplainer", "TreeExplainer")
@@ -113,7 +122,9 @@ _BY_NAME: dict[str, type[Explainer]] = {"kernelshap": KernelShap, "tree": TreeSh
 def make_explainer(explainer: Any) -> Explainer:
     """The explainer meant by a name, an object of gpec or shap, or a function; new, not bound to a model."""
     if isinstance(explainer, Explainer):
-        fresh: Explainer = clone(explainer)  # binding it to a model leaves the user's object alone
+        # a new object: binding it to a model leaves the user's alone, but what that holds is used, not copied
+        fresh = type(explainer)(**explainer.get_params(deep=False))
+        fresh.check()
         return fresh
     if isinstance(explainer, str):
         if explainer not in _BY_NAME:
@@ -124,10 +135,9 @@ def make_explainer(explainer: Any) -> Explainer:
         return _BY_NAME[explainer]()
     if isinstance(explainer, type):
         raise ParameterTypeError(f"explainer is the class {explainer.__name__}; pass an instance of it.")
-    if type(explainer).__module__.partition(".")[0] == "shap":
-        return ShapAdapter(explainer)
     if callable(explainer):
-        return CallableExplainer(explainer)
+        of_shap = type(explainer).__module__.partition(".")[0] == "shap"
+        return ShapAdapter(explainer) if of_shap else CallableExplainer(explainer)
     raise ParameterTypeError(
         f"explainer must be a name, an explainer object or a callable, got {type(explainer).__name__}."
     )
@@ -141,6 +151,11 @@ def _as_attribution(answer: Any) -> Attribution:
     if isinstance(answer, tuple) and len(answer) == 2:
         return Attribution(*answer)
     return Attribution(answer)
+
+
+def _for_each_row(expected_value: Any, n: int) -> FloatArray:
+    """The expected value of shap, a number or one for each output, as ``(n, outputs)``."""
+    return np.tile(np.asarray(expected_value, dtype=np.float64).reshape(1, -1), (n, 1))
 
 
 @contextmanager

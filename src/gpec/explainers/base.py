@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpec.errors import ExplainerError, GPECError
+from gpec.errors import ExplainerError, GPECError, InputError
 from gpec.model import Model
 from gpec.progress import Progress
 from gpec.table import FloatArray
@@ -54,6 +54,10 @@ class Explainer(BaseEstimator, ABC):
     unit: str = "as the explainer gives them"
     rows_at_once: int = 1_024
 
+    def check(self) -> None:
+        """Refuse parameters that can never be used; called before the first model call."""
+        return
+
     def bind(self, model: Model, background: FloatArray) -> None:
         """Get to know the model (it has been called before) and the encoded background rows."""
         self.model_ = model
@@ -91,7 +95,7 @@ class Explainer(BaseEstimator, ABC):
 
 
 def _row_seed(seed: int, run: int, row: FloatArray) -> int:
-    key = zlib.crc32(np.ascontiguousarray(row).tobytes())
+    key = zlib.crc32(np.ascontiguousarray(row + 0.0).tobytes())  # + 0.0: no negative zeros
     return int(np.random.SeedSequence(seed, spawn_key=(run, key)).generate_state(1)[0])
 
 
@@ -106,49 +110,79 @@ def _join(parts: list[Attribution]) -> Attribution:
     return Attribution(stack("values"), stack("variance"), stack("base_values"))
 
 
-def check_attribution(answer: Attribution, n: int, d: int, model: Model, start: int = 0) -> Attribution:
-    """Bring attributions into the one shape used everywhere, or say what is wrong with them."""
+def check_attribution(
+    answer: Attribution, n: int, d: int, model: Model, start: int = 0, *, given: bool = False
+) -> Attribution:
+    """Bring attributions into the one shape used everywhere, or say what is wrong with them.
+
+    ``given`` tells that the user passed them to ``fit``, so that errors name those arguments.
+    """
     classes = int(model.n_classes or 2)
-    values = _shape("values", answer.values, n, d, classes, start)
+    whose = (
+        ("attributions", "attribution_variance") if given else ("The explainer's answer", "The explainer's variance")
+    )
+    error = InputError if given else ExplainerError
+    raw = _numbers(whose[0], answer.values, error)
+    values = _shape(whose[0], raw, n, d, classes, start, error)
     variance = None
     if answer.variance is not None:
-        variance = _shape("variance", answer.variance, n, d, classes, start)
+        variance = _shape(whose[1], _numbers(whose[1], answer.variance, error), n, d, classes, start, error)
         if (variance < 0).any():
-            row = start + int(np.argwhere(variance < 0)[0, 0])
-            raise ExplainerError(f"The explainer's variance is negative at row {row}.")
-    base = answer.base_values
-    if base is not None:
-        base = np.asarray(base, dtype=np.float64)
-        base = base.reshape(1, -1) if base.ndim <= 1 and base.shape != (n,) else base.reshape(n, -1)
-        if base.shape[1] == 2 and classes == 2:
-            base = base[:, [1]]
-        if base.shape[1] not in (1, classes) or not np.isfinite(base).all():
-            base = None
-        else:
-            base = np.broadcast_to(base, (n, base.shape[1] if classes == 2 else classes))
-            base = base[:, 0].copy() if classes == 2 else base.copy()
-    return Attribution(values, variance, base)
+            row, f = np.argwhere(variance < 0)[0][:2]
+            raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
+    outputs = raw.shape[2] if raw.ndim == 3 else None
+    return Attribution(values, variance, _base_values(answer.base_values, n, classes, outputs))
 
 
-def _shape(what: str, array: Any, n: int, d: int, classes: int, start: int) -> FloatArray:
-    if isinstance(array, list) and array and all(np.ndim(part) == 2 for part in array):
-        array = np.stack(array, axis=-1)  # one array for each class
+def _base_values(base: Any, n: int, classes: int, outputs: int | None) -> FloatArray | None:
+    """Base values as ``(n,)`` for two classes, else ``(n, c)``; None where there are none that fit."""
+    if base is None:
+        return None
     try:
-        values = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ExplainerError(f"The explainer's {what} are not numbers: {error}.") from error
+        base = np.asarray(base, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if base.ndim == 0 or (base.ndim == 1 and base.shape == (outputs,)):  # the same for all rows
+        base = np.broadcast_to(base.reshape(1, -1), (n, base.size))
+    elif base.ndim == 1:
+        base = base[:, None]
+    if base.ndim != 2 or len(base) != n or not np.isfinite(base).all():
+        return None
+    if classes == 2:
+        return base[:, -1].copy() if base.shape[1] <= 2 else None
+    return np.broadcast_to(base, (n, classes)).copy() if base.shape[1] in (1, classes) else None
+
+
+def _numbers(what: str, array: Any, error: type[ExplainerError] | type[InputError]) -> FloatArray:
+    try:
+        if isinstance(array, list) and array and all(np.ndim(part) == 2 for part in array):
+            array = np.stack(array, axis=-1)  # one array for each class
+        if np.iscomplexobj(array):
+            raise TypeError("they are complex")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
+        raise error(f"{what} cannot be read as an array of real numbers: {cause}.") from cause
+
+
+def _shape(
+    what: str,
+    values: FloatArray,
+    n: int,
+    d: int,
+    classes: int,
+    start: int,
+    error: type[ExplainerError] | type[InputError],
+) -> FloatArray:
     if classes == 2 and values.ndim == 3 and values.shape[2] in (1, 2):
         values = values[:, :, -1]
     expected = (n, d) if classes == 2 else (n, d, classes)
     if values.shape != expected:
-        raise ExplainerError(
-            f"The explainer's {what} have shape {values.shape} for {n} rows; expected {expected}"
+        raise error(
+            f"{what} has shape {values.shape} for {n} rows of a model with {classes} classes; expected {expected}"
             + (", one column of attributions for each class." if classes > 2 else ".")
         )
     bad = ~np.isfinite(values)
     if bad.any():
         index = np.argwhere(bad)[0]
-        raise ExplainerError(
-            f"The explainer's {what} contain {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}."
-        )
+        raise error(f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}.")
     return values

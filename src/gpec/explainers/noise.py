@@ -12,7 +12,7 @@ from gpec.explainers.base import Attribution, Explainer
 from gpec.table import FloatArray
 from gpec.validation import check_finite_array, check_positive
 
-__all__ = ["check_noise", "noise_variance", "observe"]
+__all__ = ["check_noise", "check_noise_shape", "noise_variance", "observe"]
 
 _NAMES = ("auto", "resample", "none")
 
@@ -22,10 +22,21 @@ def check_noise(noise: Any) -> None:
     if isinstance(noise, str):
         if noise not in _NAMES:
             raise InputError(f"noise={noise!r} is not one of {_NAMES}, a number or an array.")
-    elif np.ndim(noise) == 0:
-        check_positive("noise", noise, zero=True)
-    else:
+    elif isinstance(noise, (list, tuple)) or (hasattr(noise, "__array__") and not isinstance(noise, np.generic)):
         check_finite_array("noise", noise, least=0.0)
+    else:
+        check_positive("noise", noise, zero=True)
+
+
+def check_noise_shape(noise: Any, n: int, d: int) -> None:
+    """Refuse a ``noise`` array that fits attributions of ``n`` rows and ``d`` features for no number of classes."""
+    if isinstance(noise, str):
+        return
+    shape = np.shape(noise)
+    if len(shape) > 3 or not _broadcasts(shape[:2], (n, d)):
+        raise InputError(
+            f"noise has shape {shape}, which does not fit attributions of shape {(n, d)} or {(n, d, 'classes')}."
+        )
 
 
 def observe(
@@ -56,12 +67,11 @@ def noise_variance(
     shape = attribution.values.shape
     if not isinstance(noise, str):
         given = np.asarray(noise, dtype=np.float64)
-        try:
-            return np.broadcast_to(given, shape).copy(), "given"
-        except ValueError:
-            raise InputError(
-                f"noise has shape {given.shape}, which does not fit the attributions' shape {shape}."
-            ) from None
+        if given.ndim <= 2 < len(shape):
+            given = given[..., None]  # the same for all classes
+        if not _broadcasts(given.shape, shape):
+            raise InputError(f"noise has shape {given.shape}, which does not fit the attributions' shape {shape}.")
+        return np.broadcast_to(given, shape).copy(), "given"
     if noise != "none" and attribution.variance is not None:
         return attribution.variance, "resampled" if noise == "resample" else "the explainer's own"
     if noise == "auto" and explainer is not None and _is_stochastic(explainer, attribution, Z, seed):
@@ -69,7 +79,7 @@ def noise_variance(
             "The explainer answers differently from run to run but gives no variance, so its noise is not part of the "
             "uncertainty; use noise='resample' to estimate it, or noise='none' to accept this.",
             StochasticExplainerWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return np.zeros(shape), "none, though the explainer is stochastic"
     return np.zeros(shape), "none"
@@ -82,3 +92,10 @@ def _is_stochastic(explainer: Explainer, attribution: Attribution, Z: FloatArray
     again = explainer.explain(Z[:1], seed=seed, run=1).values[0]
     size = float(np.abs(attribution.values).max())
     return bool(np.abs(again - attribution.values[0]).max() > 1e-9 * size)
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False

@@ -23,6 +23,7 @@ __all__ = ["GeodesicGraph"]
 _EXACT_POINTS = 2_000
 _AUTO_LANDMARKS = 1_000
 _MOST_LANDMARKS = 5_000
+_SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,9 @@ class GeodesicGraph:
             How to find neighbours.
         """
         points = check_finite_array("points", points)
-        if points.ndim != 2 or len(points) == 0:
+        if points.ndim != 2 or points.size == 0:
             raise InputError(
-                f"points must have shape (points, dimensions) with at least one point, got {points.shape}."
+                f"points must have shape (points, dimensions) with at least one of each, got {points.shape}."
             )
         k = check_count("n_neighbors", n_neighbors)
         check_choice("components", components, ("separate", "bridge"))
@@ -110,16 +111,17 @@ class GeodesicGraph:
         _, first, multiplicity = np.unique(points, axis=0, return_index=True, return_counts=True)
         order = np.argsort(first)  # distinct points keep the order in which they came
         points, multiplicity = points[first[order]], multiplicity[order]
-        adjacency = _neighbor_graph(points, min(k, len(points) - 1), neighbors, spawn(seed, 0))
+        centred = _centred(points)
+        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, spawn(seed, 0))
         component = _components(adjacency)
         if components == "bridge":
-            adjacency, component = _bridge(points, adjacency, component)
+            adjacency, component = _bridge(centred, adjacency, component)
         J = len(points)
         if n_landmarks == "auto":
             wanted = J if J <= _EXACT_POINTS else _AUTO_LANDMARKS
         else:
             wanted = min(int(n_landmarks), J, _MOST_LANDMARKS)
-        landmarks = choose_landmarks(points, component, wanted, spawn(seed, 1))
+        landmarks = choose_landmarks(centred, component, wanted, spawn(seed, 1))
         return cls(points, adjacency, component, landmarks, multiplicity.astype(np.int64), progress)
 
     def __len__(self) -> int:
@@ -143,6 +145,16 @@ class GeodesicGraph:
         """Median of the finite distances between different points."""
         finite = self.distances[np.isfinite(self.distances) & (self.distances > 0)]
         return float(np.median(finite)) if finite.size else 1.0
+
+
+def _centred(points: FloatArray) -> FloatArray:
+    """Points less their mean, because high-dimensional distances are computed as ``|a|^2 + |b|^2 - 2 a'b``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points - points.mean(axis=0)
+        span = float(np.abs(centred).max())
+    if span != 0 and not _SPANS[0] <= span <= _SPANS[1]:
+        raise InputError(f"points reach {span:.3g} from their mean; rescale them to between 1e-150 and 1e150.")
+    return np.asarray(centred)
 
 
 def _neighbor_graph(points: FloatArray, k: int, how: str, rng: np.random.Generator) -> csr_array:

@@ -44,7 +44,8 @@ class Factor:
 
 def factorize(graph: GeodesicGraph, lam: float) -> Factor:
     """Factor of ``exp(-lam d)`` over the points of ``graph``."""
-    C = np.exp(-lam * graph.distances).T  # (J, L); 0 between components
+    with np.errstate(over="ignore"):  # beyond the largest number similarity is 0
+        C = np.exp(-lam * graph.distances).T  # (J, L); 0 between components
     if graph.is_exact:
         a, V = eigh((C + C.T) / 2)
         positive = a > 0

@@ -161,6 +161,13 @@ class EG(_BoundaryKernel):
     def _weights(self, X: FloatArray) -> FloatArray:
         affinity = self._affinity(X)
         nearest = affinity.argmax(axis=1)
+        top = affinity[np.arange(len(X)), nearest]
+        if not np.isfinite(top).all():
+            row = int(np.argmin(np.isfinite(top)))
+            raise NumericalError(
+                f"The nearest boundary point of row {row} is lost to overflow: it lies too far from the boundary for "
+                "double precision. Rescale the features."
+            )
         W = np.zeros_like(affinity)
         W[np.arange(len(X)), nearest] = 1.0
         return W
@@ -240,12 +247,13 @@ class WEG(_BoundaryKernel):
 
 def _softmax(affinity: FloatArray, rho: float, multiplicity: FloatArray) -> FloatArray:
     """Weights in log space, in place: far from the boundary the plain form would be 0 / 0."""
-    affinity *= rho
-    if (multiplicity != 1).any():
-        affinity += np.log(multiplicity)
-    affinity -= affinity.max(axis=1, keepdims=True)
-    np.exp(affinity, out=affinity)
-    total = affinity.sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # found out below
+        affinity *= rho
+        if (multiplicity != 1).any():
+            affinity += np.log(multiplicity)
+        affinity -= affinity.max(axis=1, keepdims=True)
+        np.exp(affinity, out=affinity)
+        total = affinity.sum(axis=1, keepdims=True)
     if not np.isfinite(total).all():
         row = int(np.argmin(np.isfinite(total[:, 0])))
         raise NumericalError(

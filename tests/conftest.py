@@ -1,0 +1,134 @@
+"""Shared fixtures: small models that count their calls, small data, cheap explainers."""
+
+import os
+import warnings
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import settings
+from scipy.special import expit
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import gpec
+
+mpl.use("Agg")
+with warnings.catch_warnings():  # importing shap warns about matplotlib and NumPy, which is not ours to mend
+    warnings.simplefilter("ignore")
+    import shap  # noqa: F401
+
+# Repeatable, and no database of examples beside the tests.
+settings.register_profile("gpec", deadline=None, derandomize=True, database=None)
+settings.load_profile("gpec")
+
+W = np.array([1.0, -2.0, 0.5])
+
+
+class CountingModel:
+    """A callable model that counts its calls and rows; ``before`` may interfere with a call, ``after`` with its answer.
+
+    ``before(call, X)`` and ``after(call, X, p)`` get the number of the call, from 1.
+    """
+
+    def __init__(self, function, *, before=None, after=None):
+        self.function, self.before, self.after = function, before, after
+        self.n_calls = self.n_rows = 0
+
+    def __call__(self, X):
+        self.n_calls += 1
+        self.n_rows += len(X)
+        if self.before is not None:
+            self.before(self.n_calls, X)
+        answer = self.function(X)
+        return answer if self.after is None else self.after(self.n_calls, X, answer)
+
+
+def curved(X):
+    """Probability of the positive class; the boundary is a bent surface through the data."""
+    X = np.asarray(X, dtype=np.float64)
+    return expit(X @ W[: X.shape[1]] + 0.3 * X[:, 0] ** 2 - 0.3)
+
+
+def three_classes(X):
+    """Probabilities of three classes, each predicted for about a third of the rows."""
+    X = np.asarray(X, dtype=np.float64)
+    scores = np.column_stack((2 * X[:, 0], 2 * X[:, 1], -X[:, 0] - X[:, 1]))
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+def slopes(X):
+    """Attributions of two classes ``(n, d)``: cheap, smooth, different for each feature."""
+    X = np.asarray(X, dtype=np.float64)
+    return X * W[: X.shape[1]] + 0.1 * X[:, :1] ** 2
+
+
+def slopes_of_three(X):
+    """Attributions of three classes ``(n, d, 3)``."""
+    return np.stack([slopes(X), -slopes(X), np.asarray(X, dtype=np.float64) ** 2], axis=-1)
+
+
+@pytest.fixture(scope="session")
+def X():
+    """120 rows of 3 standard normal features."""
+    rows = np.random.default_rng(0).normal(size=(120, 3))
+    rows.setflags(write=False)
+    return rows
+
+
+@pytest.fixture(scope="session")
+def models():
+    """The plain functions: ``curved``, ``three_classes``, ``slopes``, ``slopes_of_three``."""
+    return SimpleNamespace(
+        curved=curved, three_classes=three_classes, slopes=slopes, slopes_of_three=slopes_of_three, W=W
+    )
+
+
+@pytest.fixture
+def counting():
+    """``counting(function, before=..., after=...)``: a model that counts its calls and rows."""
+    return CountingModel
+
+
+@pytest.fixture
+def make():
+    """``make(**parameters)``: a small GPEC of the curved model that takes a few hundredths of a second to fit."""
+
+    def build(model=curved, explainer=slopes, **parameters):
+        small = {"n_boundary": 60, "n_explained": 25, "background": 10, "random_state": 0, "progress": False}
+        return gpec.GPEC(model, explainer, **{**small, **parameters})
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def mixed():
+    """A DataFrame with text, category, bool and number columns, and a pipeline that was fitted to it."""
+    rng = np.random.default_rng(1)
+    n = 200
+    frame = pd.DataFrame(
+        {
+            "colour": rng.choice(["blue", "green", "red"], n),
+            "size": pd.Categorical(rng.choice(["S", "M", "L"], n), categories=["S", "M", "L"], ordered=True),
+            "new": rng.random(n) < 0.5,
+            "price": rng.normal(10.0, 3.0, n),
+            "weight": rng.normal(size=n),
+        }
+    )
+    score = (frame["colour"] == "red") * 1.5 + (frame["size"] == "L") * 1.0 + frame["weight"] + 0.3 * frame["price"]
+    target = np.where(score > score.median(), "yes", "no")
+    encoder = ColumnTransformer(
+        [("text", OneHotEncoder(), ["colour", "size", "new"]), ("numbers", StandardScaler(), ["price", "weight"])]
+    )
+    return SimpleNamespace(frame=frame, model=make_pipeline(encoder, LogisticRegression()).fit(frame, target))
+
+
+@pytest.fixture
+def one_process_environment():
+    """Environment for a fresh Python process that finds the same gpec."""
+    return {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(gpec.__file__)), "PYTHONHASHSEED": "random"}
