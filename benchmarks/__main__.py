@@ -25,8 +25,8 @@ PARTS = {
     "inference": ("Inference against the arithmetic limit", ""),
     "choices": (
         "Evidence behind the choices",
-        "How many neighbours, which landmarks, and whether to clip the landmark kernel before or after projecting. Census, "
-        "XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
+        "How many neighbours, which landmarks, and whether to clip the landmark kernel before or after projecting. "
+        "Census, XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
     ),
     "growth": ("Growth and memory", "Each in a process of its own."),
 }

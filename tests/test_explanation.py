@@ -480,7 +480,7 @@ def test_load_of_a_fitted_explanation(tmp_path, make, X):
 
 def test_load_of_another_kind(tmp_path, make, X):
     make().fit(X).save(tmp_path / "g.gpec")
-    with pytest.raises(InputError, match="holds a GPEC, not a Explanation"):
+    with pytest.raises(InputError, match="holds a saved GPEC, not a saved Explanation"):
         Explanation.load(tmp_path / "g.gpec")
 
 

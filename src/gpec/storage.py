@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     except Exception as error:
         raise CorruptFileError(f"{path} is damaged: {error}.") from error
     if found != kind:
-        raise InputError(f"{path} holds a {found}, not a {kind}.")
+        raise InputError(f"{path} holds a saved {found}, not a saved {kind}.")
     return tree
 
 

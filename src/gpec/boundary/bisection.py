@@ -182,7 +182,8 @@ class BisectionSampler(Sampler):
         """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
         path = _Path(model.table, A, B, rng)
         t0, t1 = np.zeros(len(A)), np.ones(len(A))
-        step = 0.5 * _CLEAR / np.maximum(path.length, _CLEAR)
+        # a switch of category is no sliver, however short
+        step = np.minimum(0.5 * _CLEAR / np.maximum(path.length, _CLEAR), path.longest_step)
         self._narrow(model, path, t0, t1, label, rng)
         unclear = np.arange(len(A))
         for _ in range(_MAX_SLIVERS):
@@ -234,8 +235,10 @@ class _Path:
     def at(self, t: FloatArray, rows: IntArray) -> FloatArray:
         points = self.A[rows].copy()
         numbers, categories = self.numbers, self.categories
-        # a weighted sum of the ends cannot overflow where their difference could
-        points[:, numbers] = (1 - t[:, None]) * points[:, numbers] + t[:, None] * self.B[np.ix_(rows, numbers)]
+        first, second = points[:, numbers], self.B[np.ix_(rows, numbers)]
+        # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
+        between = (1 - t[:, None]) * first + t[:, None] * second
+        points[:, numbers] = np.clip(between, np.minimum(first, second), np.maximum(first, second))
         if len(categories):
             switched = t[:, None] >= self.switch_at[rows]
             points[:, categories] = np.where(switched, self.B[np.ix_(rows, categories)], points[:, categories])
@@ -331,15 +334,16 @@ def _nudged(table: Table, Z: FloatArray, low: FloatArray, high: FloatArray, rng:
     Trees put thresholds exactly where the data are. At a row of whole numbers many of them meet, and the class there
     may be that of a single point.
     """
-    step = np.zeros(Z.shape[1])
-    step[table.continuous] = _NUDGE * table.scale[table.continuous]
+    half_range = high / 2 - low / 2  # at least the standard deviation; without standardisation the scale is 1
+    step = _NUDGE * np.minimum(table.scale, half_range)
+    step[table.categorical] = 0.0
     return np.clip(Z + step * rng.uniform(0.5, 1.0, Z.shape), low, high)
 
 
 def _uniform_rows(table: Table, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     low, high = Z.min(axis=0), Z.max(axis=0)
     t = rng.random((count, Z.shape[1]))
-    rows = (1 - t) * low + t * high
+    rows = np.clip((1 - t) * low + t * high, low, high)  # rounding may leave the range, of a constant column above all
     for j in table.categorical:
         rows[:, j] = rng.choice(np.unique(Z[:, j]), size=count)  # a declared category may be unknown to the model
     return np.asarray(rows, dtype=np.float64)

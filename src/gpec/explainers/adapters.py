@@ -109,6 +109,9 @@ class TreeShap(Explainer):
                 f"shap's TreeExplainer does not take this {type(model.user_model).__name__} ({error}); use "
                 "explainer='kernelshap', or pass a shap explainer of your own."
             ) from error
+        # shap rounds explained rows to the model's precision but not the background: rows near a threshold would
+        # fall on its other side.
+        self._shap.data = self._shap.data.astype(self._shap.model.input_dtype)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         values = self._shap.shap_values(self.model_.table.decode(Z), check_additivity=False)

@@ -157,9 +157,9 @@ def _numbers(what: str, array: Any, error: type[ExplainerError] | type[InputErro
     try:
         if isinstance(array, list) and array and all(np.ndim(part) == 2 for part in array):
             array = np.stack(array, axis=-1)  # one array for each class
-        if np.iscomplexobj(array):
-            raise TypeError("they are complex")
-        return np.array(array, dtype=np.float64)
+        if array is None or np.iscomplexobj(array):
+            raise TypeError("it is None" if array is None else "it is complex")
+        return np.array(np.asarray(array), dtype=np.float64)  # not at once: tensors know no copy
     except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
         raise error(f"{what} cannot be read as an array of real numbers: {cause}.") from cause
 

@@ -49,9 +49,11 @@ class _Pair(Kernel):
         return self._join(self.first_.diag(X), self.second_.diag(X))
 
     def diagnostics(self) -> dict[str, Any]:
+        self._require_fitted("second_")
         return {"first": self.first_.diagnostics(), "second": self.second_.diagnostics()}
 
     def fitted_state(self) -> dict[str, Any]:
+        self._require_fitted("second_")
         return {"first": self.first_.fitted_state(), "second": self.second_.fitted_state()}
 
     def restore(self, state: dict[str, Any]) -> Self:
@@ -83,6 +85,8 @@ class Scaled(Kernel):
 
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
         check_positive("factor", self.factor)
+        if not isinstance(self.kernel, Kernel):
+            raise ParameterTypeError(f"kernel must be a kernel of gpec.kernels, got {type(self.kernel).__name__}.")
         self.kernel_ = self.kernel.__sklearn_clone__()
         self.kernel_.fit(graph, X)
 
@@ -101,9 +105,12 @@ class Scaled(Kernel):
         return self.factor * self.kernel_.diag(X)
 
     def diagnostics(self) -> dict[str, Any]:
-        return {"factor": self.factor, **self.kernel_.diagnostics()}
+        self._require_fitted("kernel_")
+        inner = self.kernel_.diagnostics()
+        return {**inner, "factor": self.factor * inner.get("factor", 1.0)}
 
     def fitted_state(self) -> dict[str, Any]:
+        self._require_fitted("kernel_")
         return {"kernel": self.kernel_.fitted_state()}
 
     def restore(self, state: dict[str, Any]) -> Self:

@@ -65,5 +65,5 @@ def factorize(graph: GeodesicGraph, lam: float) -> Factor:
     r = np.maximum(1.0 - norm**2, 0.0)
     if graph.is_exact:
         r = np.zeros(len(B))  # clipping only raises the diagonal; what is left is rounding
-    clipped = float(-a[a < 0].sum() / np.abs(a).sum())
+    clipped = float(np.abs(a[a < 0]).sum() / np.abs(a).sum())
     return Factor(np.ascontiguousarray(B), r, clipped)

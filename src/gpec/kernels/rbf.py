@@ -56,12 +56,15 @@ class RBF(Kernel):
         return cross_and_diagonal
 
     def diag(self, X: Any) -> FloatArray:
+        self._require_fitted("lengthscale_")
         return np.ones(len(_rows(X, "X")))
 
     def diagnostics(self) -> dict[str, Any]:
+        self._require_fitted("lengthscale_")
         return {"lengthscale": self.lengthscale_}
 
     def fitted_state(self) -> dict[str, Any]:
+        self._require_fitted("lengthscale_")
         return {"lengthscale": self.lengthscale_}
 
     def restore(self, state: dict[str, Any]) -> Self:

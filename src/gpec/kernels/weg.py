@@ -101,9 +101,11 @@ class _BoundaryKernel(Kernel):
         return np.concatenate(blocks)
 
     def diagnostics(self) -> dict[str, Any]:
+        self._require_fitted("factor_")
         return {"lam": self.lam_, "clipped_mass": self.factor_.clipped_mass}
 
     def fitted_state(self) -> dict[str, Any]:
+        self._require_fitted("factor_")
         factor = self.factor_
         return {
             "points": self.points_,

@@ -1,0 +1,135 @@
+"""The factor of the geodesic matrix: positive semi-definite by construction, and near to what it stands for."""
+
+import numpy as np
+import pytest
+
+from gpec.geometry import GeodesicGraph
+from gpec.kernels import WEG
+from gpec.kernels.factor import Factor, factorize
+
+
+def surface(J=500, seed=0):
+    points = np.random.default_rng(seed).normal(size=(J, 3))
+    points[:, 0] = 0.4 * points[:, 1] ** 2
+    return points
+
+
+def least_eigenvalue(K):
+    """As a share of the largest."""
+    spectrum = np.linalg.eigvalsh(K)
+    return spectrum[0] / spectrum[-1]
+
+
+def test_1000_random_graphs_are_positive_semi_definite():
+    indefinite, least = 0, np.inf
+    for seed in range(1_000):
+        rng = np.random.default_rng(seed)
+        J, D = int(rng.integers(5, 61)), int(rng.integers(2, 5))
+        points = rng.normal(size=(J, D))
+        points[:, 0] = 0.0  # pieces of a plane
+        graph = GeodesicGraph.build(
+            points,
+            n_neighbors=int(rng.integers(2, 7)),
+            n_landmarks="auto" if seed % 3 else max(J // 3, 1),
+            components="bridge" if seed % 5 == 0 else "separate",
+        )
+        lam = 10 ** rng.uniform(-1.5, 0.5) / graph.median_distance
+        factor = factorize(graph, lam)
+        G = factor.dense()
+        np.testing.assert_allclose(np.diag(G), 1.0, atol=1e-12)
+        assert (factor.r >= 0).all()
+        least = min(least, least_eigenvalue(G))
+        if seed % 10 == 0:
+            kernel = WEG(lam=lam, rho=10 ** rng.uniform(-1, 2), normalize=bool(seed % 20)).fit(graph)
+            least = min(least, least_eigenvalue(kernel.gram(np.vstack((rng.normal(size=(30, D)), points)))))
+        if graph.is_exact:
+            # The repair is reported exactly when there was something to repair.
+            raw = np.linalg.eigvalsh(np.exp(-lam * graph.distances))
+            assert factor.clipped_mass == pytest.approx(-raw[raw < 0].sum() / np.abs(raw).sum(), abs=1e-12)
+            indefinite += raw[0] < -1e-8 * raw[-1]
+    assert indefinite >= 50
+    assert least >= -1e-10
+
+
+def test_nothing_is_repaired_where_nothing_need_be():
+    t = np.sort(np.random.default_rng(1).uniform(0, 5, size=150))
+    graph = GeodesicGraph.build(np.column_stack((t, np.zeros(150))), n_neighbors=12)
+    assert graph.n_components == 1
+    for lam in (0.1, 1.0, 20.0):
+        factor = factorize(graph, lam)
+        np.testing.assert_allclose(factor.dense(), np.exp(-lam * np.abs(t[:, None] - t)), atol=1e-12)
+        assert 0 <= factor.clipped_mass < 1e-12
+        assert not factor.r.any()
+
+
+def test_the_repair_clips_eigenvalues_and_restores_the_unit_diagonal():
+    points = np.random.default_rng(2).normal(size=(150, 3))
+    points[:, 0] = 0.0
+    graph = GeodesicGraph.build(points, n_neighbors=5, components="bridge")
+    lam = 0.3 / graph.median_distance
+    G = np.exp(-lam * graph.distances)
+    a, V = np.linalg.eigh(G)
+    assert a[0] < -1e-4
+    clipped = (V * np.maximum(a, 0)) @ V.T
+    scale = np.sqrt(np.diag(clipped))
+    factor = factorize(graph, lam)
+    np.testing.assert_allclose(factor.dense(), clipped / np.outer(scale, scale), atol=1e-10)
+    assert factor.clipped_mass == pytest.approx(-a[a < 0].sum() / np.abs(a).sum(), rel=1e-6)
+
+
+def test_landmarks_of_a_definite_matrix_give_nystrom_and_a_diagonal():
+    t = np.linspace(0, 5, 120)
+    graph = GeodesicGraph.build(np.column_stack((t, np.zeros(120))), n_neighbors=4, n_landmarks=25)
+    full = np.exp(-np.abs(t[:, None] - t))
+    C = full[:, graph.landmarks]
+    nystrom = C @ np.linalg.solve(C[graph.landmarks], C.T)
+    factor = factorize(graph, 1.0)
+    np.testing.assert_allclose(factor.B @ factor.B.T, nystrom, atol=1e-9)
+    np.testing.assert_allclose(factor.r, 1 - np.diag(nystrom), atol=1e-9)
+    np.testing.assert_allclose(factor.r[graph.landmarks], 0.0, atol=1e-9)
+    assert factor.r.max() > 0.01
+    assert factor.clipped_mass < 1e-12
+
+
+@pytest.mark.parametrize(("n_landmarks", "most"), [(60, 0.10), (150, 0.02), (300, 0.003), (499, 1e-5)])
+def test_landmarks_come_close_to_all_points(n_landmarks, most):
+    points = surface()
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    full = GeodesicGraph.build(points)
+    exact = WEG().fit(full, X)
+    some = WEG(lam=exact.lam_, rho=exact.rho_).fit(GeodesicGraph.build(points, n_landmarks=n_landmarks), X)
+    K = exact.gram(X)
+    error = np.abs(some.gram(X) - K)
+    assert error.max() < most
+    if n_landmarks == 150:  # the diagonal residual is what makes it work
+        some.factor_ = Factor(some.factor_.B, np.zeros_like(some.factor_.r), 0.0)
+        assert np.abs(some.gram(X) - K).mean() > 1.3 * error.mean()
+
+
+def test_rounding_in_indefinite_landmark_blocks_does_not_break_the_unit_diagonal():
+    # A landmark block with negative eigenvalues: rows of B may come out longer than 1.
+    longest = 0.0
+    for seed in range(30):
+        points = np.random.default_rng(seed).normal(size=(120, 3))
+        points[:, 0] = 0.0
+        graph = GeodesicGraph.build(points, n_neighbors=4, n_landmarks=100, components="bridge")
+        factor = factorize(graph, 0.2 / graph.median_distance)
+        longest = max(longest, factor.clipped_mass)
+        np.testing.assert_allclose(np.diag(factor.dense()), 1.0, atol=1e-12)
+        assert least_eigenvalue(factor.dense()) >= -1e-10
+    assert longest > 1e-4
+
+
+def test_pieces_stay_apart():
+    points = np.vstack((surface(60), surface(60, seed=1) + 100.0))
+    for n_landmarks in (120, 20):
+        graph = GeodesicGraph.build(points, n_neighbors=12, n_landmarks=n_landmarks)
+        apart = graph.component[:, None] != graph.component
+        assert apart.any()
+        np.testing.assert_allclose(factorize(graph, 0.1).dense()[apart], 0.0, atol=1e-9)
+
+
+def test_one_point():
+    factor = factorize(GeodesicGraph.build([[0.0, 0.0]]), 1.0)
+    np.testing.assert_allclose(factor.dense(), [[1.0]])
+    assert factor.clipped_mass == 0.0

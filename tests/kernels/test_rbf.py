@@ -1,0 +1,53 @@
+"""The radial basis function kernel."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+
+from gpec.errors import InputError, NotFittedError
+from gpec.kernels import RBF
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 1.0, 30.0])
+def test_it_is_scikit_learns(lengthscale):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 4)), rng.normal(size=(9, 4))
+    ours, theirs = RBF(lengthscale).fit(), SklearnRBF(lengthscale)
+    np.testing.assert_allclose(ours.cross(X, Y), theirs(X, Y), atol=1e-14)
+    np.testing.assert_allclose(ours.gram(X), theirs(X), atol=1e-14)
+    np.testing.assert_array_equal(ours.diag(X), np.ones(20))
+
+
+def test_auto_is_the_median_distance_between_different_rows():
+    X = np.random.default_rng(1).normal(size=(80, 3))
+    assert RBF().fit(None, X).lengthscale_ == pytest.approx(np.median(pdist(X)), rel=1e-12)
+    copies = np.array([[0.0], [0.0], [0.0], [2.0]])
+    assert RBF().fit(None, copies).lengthscale_ == 2.0
+    assert RBF().fit(None, np.zeros((4, 2))).lengthscale_ == 1.0
+    many = np.random.default_rng(2).normal(size=(5_000, 3))
+    assert RBF().fit(None, many).lengthscale_ == pytest.approx(np.median(pdist(many[::10])), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_scales(size):
+    X = np.random.default_rng(3).uniform(-1, 1, size=(30, 3))
+    np.testing.assert_allclose(RBF().fit(None, X * size).gram(X * size), RBF().fit(None, X).gram(X), rtol=1e-9)
+
+
+def test_bad_input():
+    X = np.eye(3)
+    for use in (RBF(1.0).gram, RBF(1.0).diag, RBF(1.0).against):
+        with pytest.raises(NotFittedError, match="This RBF kernel is not fitted yet"):
+            use(X)
+    for use in (RBF(1.0).diagnostics, RBF(1.0).fitted_state):
+        with pytest.raises(NotFittedError):
+            use()
+    with pytest.raises(InputError, match=r"needs rows: call fit\(boundary, X\)"):
+        RBF().fit(X)
+    with pytest.raises(InputError, match="lengthscale='long' must be"):
+        RBF("long").fit(X, X)
+    with pytest.raises(InputError, match=r"lengthscale=0\.0 must be"):
+        RBF(0.0).fit()
+    with pytest.raises(InputError, match="X has 2 features but Y has 3"):
+        RBF(1.0).fit().cross(np.eye(2), X)
