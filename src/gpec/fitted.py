@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -34,7 +35,15 @@ class Layer:
     graph: GeodesicGraph
     kernel: Kernel
     posterior: Posterior
-    against: Against  # x -> k(x, explained rows or pivots), k(x, x)
+    rows: FloatArray  # explained rows or pivots, embedded
+
+    @cached_property
+    def against(self) -> Against:
+        """Function of rows ``x`` that gives ``k(x, rows)`` and ``k(x, x)``."""
+        return self.kernel.against(self.rows)
+
+    def __getstate__(self) -> dict[str, Any]:  # a function cannot be pickled, but made again
+        return {name: value for name, value in vars(self).items() if name != "against"}
 
     @classmethod
     def condition(
@@ -49,9 +58,12 @@ class Layer:
     ) -> Layer:
         """Condition on attributions ``Y`` with noise ``U`` at embedded rows ``E``."""
         if len(E) <= _DENSE_ROWS:
-            return cls(graph, kernel, ExactPosterior(kernel.gram(E), Y, U, parameters), kernel.against(E))
-        posterior = LowRankPosterior(kernel, E, Y, U, parameters, rng=spawn(seed, 14))
-        return cls(graph, kernel, posterior, kernel.against(E[posterior.pivots]))
+            layer = cls(graph, kernel, ExactPosterior(kernel.gram(E), Y, U, parameters), E)
+        else:
+            posterior = LowRankPosterior(kernel, E, Y, U, parameters, rng=spawn(seed, 14))
+            layer = cls(graph, kernel, posterior, E[posterior.pivots])
+        layer.against  # noqa: B018  computed on demand; asked for here so that the first explain is as fast as others
+        return layer
 
 
 @dataclass(frozen=True, eq=False)

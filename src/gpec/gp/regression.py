@@ -73,7 +73,7 @@ class Posterior(ABC):
             self.groups = [varying[group.ravel() == i] for i in range(int(group.max()) + 1)]
         self.mean = np.zeros(Y.shape[1])
         self.condition = 1.0
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             self._flat_noise = 1.0 / (1.0 / U).sum(axis=0)  # variance of a mean of constants
 
     @abstractmethod

@@ -1,0 +1,43 @@
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import gpec
+from gpec.cli import app
+
+
+def test_version():
+    result = CliRunner().invoke(app, ["version"])
+    assert result.exit_code == 0
+    assert result.output.strip() == gpec.__version__
+
+
+def test_help_names_the_commands():
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    assert "demo" in result.output
+
+
+def test_demo_refuses_a_missing_folder_before_it_works(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "nowhere" / "a.png")])
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
+
+
+def test_demo_prints_intervals_suspects_and_saves_a_picture(tmp_path):
+    picture = tmp_path / "demo.png"
+    result = CliRunner().invoke(app, ["demo", "--picture", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    for words in ("P(malignant)", "95% interval", "deserve suspicion", "boundary points"):
+        assert words in result.output
+    assert result.output.count("Patient ") >= 3
+
+
+@pytest.mark.parametrize("heavy", ["torch", "shap", "xgboost", "numba", "dash"])
+def test_importing_gpec_loads_nothing_heavy(heavy):
+    code = f"import sys, gpec; print({heavy!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "False"
