@@ -2,6 +2,7 @@
 
 import io
 import sys
+from typing import ClassVar
 
 import pytest
 
@@ -12,7 +13,7 @@ from gpec.progress import Progress
 class Recorder:
     """Stands for tqdm: notes how it is made and used."""
 
-    made = []
+    made: ClassVar[list] = []
 
     def __init__(self, **options):
         self.options, self.done, self.closed = options, 0, False

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from gpec import archive
 from gpec._version import __version__
 from gpec.boundary import BoundarySample, Sampler
-from gpec.errors import NotFittedError, NumericalError
+from gpec.errors import BoundaryNotFoundError, ModelMismatchError, NotFittedError, NumericalError
 from gpec.explainers import Attribution, Explainer
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
@@ -201,7 +201,11 @@ class GPEC(BaseEstimator):
                 observed = self._observe(bound(job.explainer, model, job.background), job.explained, seed)
                 U, noise_source = noise_variance(self.noise, observed, job.explainer, job.explained, seed)
         with clock("boundary"):  # M
-            boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
+            try:
+                boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
+            except (BoundaryNotFoundError, ModelMismatchError):
+                model.require_repeatable(probe, answer)  # if this is why, say so
+                raise
         E = table.embed(job.explained)
         layers = []
         for label in range(1 if model.is_binary else len(model.classes)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,9 @@ def check_parameters(g: GPEC) -> None:
     """Refuse parameters that can never be used."""
     check_count("n_boundary", g.n_boundary, least=10)
     check_count("n_neighbors", g.n_neighbors)
-    if not (isinstance(g.n_landmarks, str) and g.n_landmarks == "auto"):
+    if isinstance(g.n_landmarks, str):
+        _check_word("n_landmarks", g.n_landmarks, "auto")
+    else:
         check_count("n_landmarks", g.n_landmarks)
     check_choice("components", g.components, ("separate", "bridge"))
     check_count("n_explained", g.n_explained)
@@ -82,18 +85,27 @@ def check_parameters(g: GPEC) -> None:
     check_choice("standardize", g.standardize, (True, False))
     check_choice("progress", g.progress, ("auto", True, False))
     if isinstance(g.output_scale, str):
-        check_choice("output_scale", g.output_scale, ("evidence",))
+        _check_word("output_scale", g.output_scale, "evidence")
     else:
         check_positive("output_scale", g.output_scale)
     for name, value in (("lam", g.lam), ("rho", g.rho)):
         if isinstance(value, str):
-            check_choice(name, value, ("auto",))
+            _check_word(name, value, "auto")
         else:
             check_positive(name, value, zero=name == "rho")
     if g.n_jobs is not None and (
         isinstance(g.n_jobs, bool) or not isinstance(g.n_jobs, (int, np.integer)) or g.n_jobs == 0
     ):
         raise InputError(f"n_jobs={g.n_jobs!r} must be None or a whole number other than 0.")
+    if g.categorical_features is not None and not isinstance(g.categorical_features, Iterable):
+        raise ParameterTypeError(
+            f"categorical_features={g.categorical_features!r} must be 'auto', None or a list of columns."
+        )
+
+
+def _check_word(name: str, value: str, word: str) -> None:
+    if value != word:
+        raise InputError(f"{name}={value!r} must be {word!r} or a number.")
 
 
 def make_kernel(g: GPEC) -> Kernel:
@@ -131,7 +143,10 @@ def _check_sample(sample: BoundarySample, table: Table) -> None:
     if sample.points.shape[1] != table.n_features:
         raise InputError(f"boundary has {sample.points.shape[1]} features, but X has {table.n_features}.")
     if len(sample) < LEAST_POINTS:
-        raise InputError(f"boundary has {len(sample)} points; at least {LEAST_POINTS} are needed.")
+        raise InputError(
+            f"boundary has {len(sample)} points, but at least {LEAST_POINTS} are needed; pass more, or use "
+            "boundary='auto'."
+        )
     for j in table.categorical:
         codes, count = sample.points[:, j], len(table.categories[int(j)])
         bad = ~np.isin(codes, np.arange(count))
@@ -166,8 +181,8 @@ def _given_attribution(g: GPEC, attributions: Any, variance: Any, n: int, table:
     for name, array in zip(("attributions", "attribution_variance"), arrays, strict=False):
         if array.ndim not in (2, 3) or array.shape[:2] != shape:
             raise InputError(
-                f"{name} has shape {array.shape}; expected {shape} or {(*shape, 'classes')}, one row for each row of "
-                "X_explained."
+                f"{name} has shape {array.shape}; expected {shape} or ({n}, {table.n_features}, classes), one row for "
+                "each row of X_explained, by default X."
             )
     return Attribution(*arrays)
 

@@ -63,7 +63,7 @@ def check_finite_array(name: str, value: Any, *, least: float = -np.inf) -> Floa
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} cannot be read as an array: {error}.") from error
+        raise InputError(f"{name} cannot be read as an array: {str(error).rstrip('.')}.") from error
     if array.dtype.kind not in "fiub":
         raise ParameterTypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
     array = np.array(array, dtype=np.float64)
@@ -71,7 +71,7 @@ def check_finite_array(name: str, value: Any, *, least: float = -np.inf) -> Floa
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         bound = "" if least == -np.inf else f" and at least {least:g}"
-        raise InputError(f"{name} has {array[index]!r} at index {index}; all values must be finite{bound}.")
+        raise InputError(f"{name} has {float(array[index])!r} at index {index}; all values must be finite{bound}.")
     return array
 
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from gpec.boundary import BisectionSampler, BoundarySample
+from gpec.boundary.bisection import _Path
 from gpec.errors import (
     BoundaryNotFoundError,
     FewBoundaryPointsWarning,
@@ -221,6 +222,35 @@ def test_float32_model():
     assert (2 * sample.residual <= 8 * TOLERANCE).all()
 
 
+def test_a_class_that_lasts_for_a_hair_is_not_a_boundary():
+    # away from the plane the class changes for 2e-5 every 0.01: bisection runs into such slivers
+    def model(X):
+        sliver = (np.mod(X[:, 0], 0.01) < 2e-5) & (np.abs(X @ W) > 0.01)
+        return ((X @ W > 0) ^ sliver) * 1.0
+
+    X = gauss()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    assert_evidence(draw(model, X, 600, sampler=BisectionSampler("random")), judge(model, X))
+
+
+@pytest.mark.parametrize("model", [plane, three_sectors], ids=["two", "three"])
+def test_brackets_of_a_few_bits(model):
+    # the ends are computed again from the middle, and here rounding moves them across the boundary
+    X = 5 + gauss()
+    sampler = BisectionSampler(tolerance=2e-15)
+    sample = draw(lambda rows: model(rows - 5), X, 300, sampler=sampler)
+    before, beyond = sample.ends()
+    checked = judge(lambda rows: model(rows - 5), X)
+    np.testing.assert_array_equal(checked.labels(before), sample.label)
+    assert (checked.labels(beyond) != sample.label).all()
+
+
+def test_rounding_loses_no_pair():
+    X = few_rows(4, 7)
+    with pytest.warns(FewBoundaryPointsWarning, match=r"^Found 28 distinct"):
+        draw(plane, X, 1000, sampler=BisectionSampler(tolerance=2e-15))
+
+
 # ---------------------------------------------------------------- pairs
 
 
@@ -290,6 +320,22 @@ def test_box_finds_a_boundary_that_no_row_crosses():
         draw(circle, X)
     sample = draw(circle, X, sampler=BisectionSampler(rows="box"))
     np.testing.assert_allclose(np.linalg.norm(sample.points, axis=1), 1.0, atol=2 * TOLERANCE)
+
+
+def test_box_looks_again_for_a_rare_class():
+    X = gauss(100, 2)
+    area = np.prod(np.ptp(X, axis=0))
+    radius = np.sqrt(5e-4 * area / np.pi)  # one row in 2,000; the box is searched 1,000 rows at a time
+    center = X.mean(axis=0)
+    for seed in range(5):
+        sample = draw(
+            lambda rows: (np.linalg.norm(rows - center, axis=1) < radius) * 1.0,
+            X,
+            20,
+            sampler=BisectionSampler(rows="box"),
+            seed=seed,
+        )
+        np.testing.assert_allclose(np.linalg.norm(sample.points - center, axis=1), radius, atol=1e-5)
 
 
 @pytest.mark.parametrize("pairing", ["nearest", "random"])
@@ -400,7 +446,7 @@ def test_shortage_of_one_class_names_it():
 
 
 def test_points_that_come_often_do_not_end_the_search():
-    # 1,296 rows of which each pair crosses at one of few switches: most pairs find a point again
+    # each of some 1,600 pairs crosses at one of 216 switches: most find a point again
     X = pd.DataFrame(list(product("abc", "abc", "abc", "abc")), columns=list("pqrs"))
 
     def parity(rows):
@@ -409,6 +455,22 @@ def test_points_that_come_often_do_not_end_the_search():
     n_edges = 81 * 4 * 2 // 2 * 2 // 3  # of three switches of a column, two change the parity
     for n in (n_edges - 1, n_edges // 2):
         assert len(draw(parity, X, n, sampler=BisectionSampler("random"))) == n
+
+
+def test_rare_points_are_waited_for():
+    # the boundary is x = 0 in each of 41 categories, of which 40 have a single row
+    X = np.column_stack((np.linspace(-1, 1, 1600), np.zeros(1600)))
+    X[540:580, 1] = np.arange(1, 41)
+    for seed in range(3):
+        sample = draw(
+            lambda rows: (rows[:, 0] > 0) * 1.0,
+            X,
+            36,
+            sampler=BisectionSampler("random"),
+            seed=seed,
+            categorical_features=[1],
+        )
+        assert len(sample) == 36
 
 
 # ---------------------------------------------------------------- several classes
@@ -567,6 +629,47 @@ def test_purely_categorical_rows(n_classes):
     np.testing.assert_array_equal(sample.label, [sum(a) % n_classes for a, _ in found])
     assert not sample.residual.any()
     assert (sample.switched >= 0).all()
+
+
+def test_pairs_that_differ_in_many_categories():
+    # No two of these rows differ in fewer than two columns: each boundary point lies between rows of the data.
+    rng = np.random.default_rng(0)
+    X = rng.choice([0.0, 1.0], (60, 14))
+    differences = (X[:, None] != X[None]).sum(axis=2)
+    assert differences[~np.eye(60, dtype=bool)].min() >= 2
+    recorder = Recorder(lambda rows: rows.sum(axis=1) % 2 * 1.0)
+    sample = draw(recorder, X, 64, sampler=BisectionSampler("random"), categorical_features=list(range(14)))
+    before, beyond = sample.ends()
+    np.testing.assert_array_equal((before != beyond).sum(axis=1), 1)
+    assert (before.sum(axis=1) % 2 == 0).all()
+    assert (beyond.sum(axis=1) % 2 == 1).all()
+    assert len(np.unique(sample.switched)) == 14
+    # about log2(4 * 14) steps and 4 rows to check: no pair is lost and nothing is taken for a sliver
+    assert recorder.n_rows <= 60 + 64 * 11
+
+
+def test_path_switches_one_category_at_a_time():
+    rng = np.random.default_rng(0)
+    X = np.column_stack((rng.normal(size=80), rng.integers(0, 3, (80, 5)).astype(float)))
+    table, Z = Table.learn(X, categorical_features=[1, 2, 3, 4, 5])
+    A, B = Z[:40], Z[40:]
+    path, every = _Path(table, A, B, np.random.default_rng(1)), np.arange(40)
+    times = np.linspace(0, 1, 2001)
+    walk = np.stack([path.at(np.full(40, t), every) for t in times])
+    np.testing.assert_array_equal(walk[0], A)
+    np.testing.assert_array_equal(walk[-1], B)
+    np.testing.assert_allclose(walk[:, :, 0], (1 - times[:, None]) * A[:, 0] + times[:, None] * B[:, 0], atol=1e-12)
+    switches = (np.diff(walk[:, :, 1:], axis=0) != 0).sum(axis=0)
+    np.testing.assert_array_equal(switches, A[:, 1:] != B[:, 1:])  # each differing column once, the others never
+    for pair in every:
+        moments = np.flatnonzero((np.diff(walk[:, pair, 1:], axis=0) != 0).any(axis=1))
+        assert len(moments) == switches[pair].sum()  # never two at once
+        if len(moments) > 1:  # and no bracket that is short enough holds two
+            assert np.diff(times[moments]).min() > path.longest_step[pair]
+    first = [(np.diff(walk[:, pair, 1:], axis=0) != 0).any(axis=1).argmax() for pair in every]
+    assert len(set(first)) > 20  # at random positions
+    leading = {int((np.diff(walk[:, k, 1:], axis=0) != 0)[first[k]].argmax()) for k in every if switches[k].any()}
+    assert leading == {0, 1, 2, 3, 4}  # in random order
 
 
 def test_categories_of_an_array():

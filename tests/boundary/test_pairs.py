@@ -89,3 +89,19 @@ def test_one_row_on_a_side():
     E = np.arange(6.0)[:, None]
     source = PairStream(E, np.array([2]), np.array([0, 1, 3, 4, 5]), nearest=True, rng=np.random.default_rng(0))
     assert as_set(source.take(100)) == {(2, k) for k in (0, 1, 3, 4, 5)}
+
+
+def test_a_few_nearest_pairs_come_from_all_rows(monkeypatch):
+    monkeypatch.setattr(pairs, "_CHUNK", 4)
+    firsts = set().union(*(as_set(stream(seed=seed)[0].take(3)) for seed in range(12)))
+    assert len(firsts) > 10  # not always the pairs of the first four rows
+
+
+def test_a_few_nearest_pairs_come_from_both_sides():
+    _, E, inside, outside = stream()
+    D = np.linalg.norm(E[inside][:, None] - E[outside][None], axis=2)
+    of_inside = {(int(i), int(outside[k])) for i, k in zip(inside, D.argmin(axis=1), strict=True)}
+    of_outside = {(int(inside[k]), int(o)) for o, k in zip(outside, D.argmin(axis=0), strict=True)}
+    few = set().union(*(as_set(stream(seed=seed)[0].take(8)) for seed in range(5)))
+    assert few & (of_inside - of_outside)
+    assert few & (of_outside - of_inside)

@@ -173,7 +173,7 @@ def test_callable_gets_rows_as_the_model_does(mixed):
     adapter.explain(Z, seed=0)
     assert list(seen[0].columns) == list(mixed.frame.columns)
     assert (seen[0].dtypes.drop("price") == mixed.frame.dtypes.drop("price")).all()
-    assert (Z == before).all()
+    assert (before == Z).all()
 
 
 def test_answer_does_not_share_memory(models, X):
@@ -205,8 +205,8 @@ WRONG = {
     "one number": (lambda X: 0.5, r"has shape \(\)"),
     "one a row": (lambda X: X[:, 0], r"has shape \(4,\)"),
     "three outputs": (lambda X: np.stack((X, X, X), -1), r"has shape \(4, 3, 3\)"),
-    "NaN": (lambda X: np.where(X == X[2, 1], np.nan, X), "has nan at row 2, feature 1"),
-    "infinite": (lambda X: np.where(X == X[3, 0], -np.inf, X), "has -inf at row 3, feature 0"),
+    "NaN": (lambda X: np.where(X[2, 1] == X, np.nan, X), "has nan at row 2, feature 1"),
+    "infinite": (lambda X: np.where(X[3, 0] == X, -np.inf, X), "has -inf at row 3, feature 0"),
     "nothing": (lambda X: None, "cannot be read as an array of real numbers: it is None"),
     "text": (lambda X: np.full(X.shape, "high"), "cannot be read as an array of real numbers"),
     "complex": (lambda X: X + 1j, "cannot be read as an array of real numbers"),
@@ -232,7 +232,7 @@ def test_wrong_answers(models, X, case):
 
 def test_wrong_answer_names_the_row_in_a_later_block(models, X):
     rows = np.random.default_rng(0).normal(size=(1_100, 3))
-    explainer = bound(lambda X: np.where(X == rows[1_030, 2], np.nan, X), models.curved, X)
+    explainer = bound(lambda X: np.where(rows[1_030, 2] == X, np.nan, X), models.curved, X)
     with pytest.raises(ExplainerError, match="has nan at row 1030, feature 2"):
         explainer.explain(rows, seed=0)
 

@@ -116,7 +116,9 @@ class TestPieces:
         before, after = apart.adjacency.toarray(), joined.adjacency.toarray()
         np.testing.assert_array_equal(after[before > 0], before[before > 0])
         gap = cdist(points, points)
-        between = np.array([[gap[np.ix_(apart.component == a, apart.component == b)].min() for b in range(5)] for a in range(5)])
+        between = np.array(
+            [[gap[np.ix_(apart.component == a, apart.component == b)].min() for b in range(5)] for a in range(5)]
+        )
         tree = minimum_spanning_tree(between)
         bridges = np.sort(after[np.triu((after > 0) & (before == 0))])
         np.testing.assert_allclose(bridges, np.sort(tree.data), rtol=1e-12)

@@ -203,7 +203,7 @@ class TestEdges:
 
     @pytest.mark.parametrize("N", [1, 2, 3])
     def test_few_rows(self, N):
-        X, K = rows(N)
+        _, K = rows(N)
         Y = np.random.default_rng(4).normal(size=(N, 2))
         for U in (np.zeros((N, 2)), np.full((N, 2), 0.1), np.random.default_rng(5).uniform(0, 0.1, size=(N, 2))):
             parameters = fit_parameters(K, Y, U)

@@ -78,7 +78,9 @@ class TestDenseFormula:
         prediction = posterior.predict(k, diagonal)
         mean, variance = dense(K, k, diagonal, Y, U, parameters)
         np.testing.assert_allclose(prediction.mean, mean, atol=1e-9 * np.abs(Y).max(), rtol=0)
-        np.testing.assert_allclose(prediction.variance / parameters.scale, variance / parameters.scale, atol=1e-10, rtol=0)
+        np.testing.assert_allclose(
+            prediction.variance / parameters.scale, variance / parameters.scale, atol=1e-10, rtol=0
+        )
         _, boundary = dense(K, k, diagonal, Y, np.zeros_like(U), parameters)
         np.testing.assert_allclose(
             prediction.boundary_variance / parameters.scale, boundary / parameters.scale, atol=1e-10, rtol=0
@@ -157,7 +159,10 @@ class TestDenseFormula:
         equal = Parameters(np.ones(3), np.full(3, 0.1), free_mean=True)
         assert len(ExactPosterior(K, Y, kinds["constant over rows"], same).groups) == 0
         assert len(ExactPosterior(K, Y, kinds["varying"], equal).groups) == 3
-        assert [list(g) for g in ExactPosterior(K, Y, kinds["two columns alike"], equal).groups] in ([[0], [1, 2]], [[1, 2], [0]])
+        assert [list(g) for g in ExactPosterior(K, Y, kinds["two columns alike"], equal).groups] in (
+            [[0], [1, 2]],
+            [[1, 2], [0]],
+        )
         posterior = ExactPosterior(K, Y, kinds["one column constant"], same)
         np.testing.assert_array_equal(posterior.shared, [0])
         assert len(posterior.groups) == 2
@@ -254,7 +259,6 @@ class TestFlatFeatures:
         np.testing.assert_allclose(prediction.mean[:, 1], -3.0, rtol=1e-9)
         np.testing.assert_array_equal(prediction.boundary_variance[:, 1], 0.0)
         np.testing.assert_allclose(prediction.noise_variance[:, 1], 1 / (1 / U[:, 1]).sum(), rtol=1e-12)
-
 
     @pytest.mark.parametrize("u", [0.0, 1e-310, 1e-200, 1e200])
     def test_noise_of_any_size_on_a_constant(self, u):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
-from sklearn.gaussian_process.kernels import RBF as SklearnRBF
+from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from gpec.errors import InputError, NotFittedError
 from gpec.kernels import RBF
@@ -13,7 +13,7 @@ from gpec.kernels import RBF
 def test_it_is_scikit_learns(lengthscale):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 4)), rng.normal(size=(9, 4))
-    ours, theirs = RBF(lengthscale).fit(), SklearnRBF(lengthscale)
+    ours, theirs = RBF(lengthscale).fit(), sklearn_kernels.RBF(lengthscale)
     np.testing.assert_allclose(ours.cross(X, Y), theirs(X, Y), atol=1e-14)
     np.testing.assert_allclose(ours.gram(X), theirs(X), atol=1e-14)
     np.testing.assert_array_equal(ours.diag(X), np.ones(20))

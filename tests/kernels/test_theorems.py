@@ -102,18 +102,18 @@ class TestFigure3B:
 
     @staticmethod
     def boundary(f):
-        """1,500 points, evenly along the curve."""
+        """800 points, evenly along the curve."""
         t = np.linspace(0.4, 12, 100_001)
         curve = np.column_stack((t, f(t)))
         along = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))))
-        even = np.linspace(0, along[-1], 1_500)
+        even = np.linspace(0, along[-1], 800)
         return np.column_stack((np.interp(even, along, t), np.interp(even, along, curve[:, 1])))
 
     def balls(self, f, lam, rho):
         kernel = WEG(lam, rho).fit(chain(self.boundary(f)))
         return (kernel.cross(self.GRID, np.column_stack((self.X1, f(self.X1)))) >= 0.9).sum(axis=0)
 
-    @pytest.mark.parametrize(("lam", "rho"), [(0.1, 20.0), (0.5, 20.0), (1.0, 20.0), (0.5, 5.0)])
+    @pytest.mark.parametrize(("lam", "rho"), [(0.1, 20.0), (0.5, 20.0), (0.5, 5.0)])
     def test_balls_grow_with_linearity(self, lam, rho):
         curved = self.balls(lambda x1: 2 * np.cos(10 / x1), lam, rho)
         linear = self.balls(np.zeros_like, lam, rho)

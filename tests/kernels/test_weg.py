@@ -74,7 +74,7 @@ class TestFormulas:
         np.testing.assert_allclose(star.cross(X, Y), expected, atol=1e-12)
         np.testing.assert_array_equal(star.diag(X), np.ones(len(X)))
         np.testing.assert_array_equal(np.diag(star.gram(X)), np.ones(len(X)))
-        assert 0 <= star.cross(X, Y).min()
+        assert star.cross(X, Y).min() >= 0
         assert star.cross(X, Y).max() <= 1 + 1e-12
 
     def test_rho_zero_makes_all_rows_alike(self):
@@ -140,9 +140,7 @@ class TestWeights:
         plain = WEG(lam=1.0, rho=2.0).fit(points)
         X = rows()
         expected = plain.weights(X) * twice.multiplicity_
-        np.testing.assert_allclose(
-            twice.weights(X), expected / expected.sum(axis=1, keepdims=True), atol=1e-12
-        )
+        np.testing.assert_allclose(twice.weights(X), expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
         far = np.array([[3e4, 1e4]])
         np.testing.assert_allclose(
             twice.weights(far)[0], exact_weights(far[0], points, 2.0, twice.multiplicity_), atol=1e-8, rtol=0
@@ -236,7 +234,7 @@ class TestExtremes:
         for use in (fitted.gram, fitted.diag, fitted.weights):
             if use == fitted.diag and kernel.normalize:
                 continue  # 1 whatever the row
-            with pytest.raises(NumericalError, match="row 2 .* too far from the boundary"):
+            with pytest.raises(NumericalError, match=r"row 2 .* too far from the boundary"):
                 use(X)
 
     def test_rho_beyond_double_precision_is_refused_by_name(self):

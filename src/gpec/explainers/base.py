@@ -161,7 +161,7 @@ def _numbers(what: str, array: Any, error: type[ExplainerError] | type[InputErro
             raise TypeError("it is None" if array is None else "it is complex")
         return np.array(np.asarray(array), dtype=np.float64)  # not at once: tensors know no copy
     except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
-        raise error(f"{what} cannot be read as an array of real numbers: {cause}.") from cause
+        raise error(f"{what} cannot be read as an array of real numbers: {str(cause).rstrip('.')}.") from cause
 
 
 def _shape(

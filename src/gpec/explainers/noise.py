@@ -35,7 +35,7 @@ def check_noise_shape(noise: Any, n: int, d: int) -> None:
     shape = np.shape(noise)
     if len(shape) > 3 or not _broadcasts(shape[:2], (n, d)):
         raise InputError(
-            f"noise has shape {shape}, which does not fit attributions of shape {(n, d)} or {(n, d, 'classes')}."
+            f"noise has shape {shape}, which does not fit attributions of shape ({n}, {d}) or ({n}, {d}, classes)."
         )
 
 

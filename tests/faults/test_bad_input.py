@@ -1,0 +1,613 @@
+"""Bad input at every entry point: a typed error that names the argument and the value, before the first model call.
+
+And input that only looks bad: a right answer.
+"""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit
+
+import gpec
+from gpec.boundary import BisectionSampler, BoundarySample
+from gpec.errors import BoundaryNotFoundError, GPECError, InputError, NumericalError, ParameterTypeError
+from gpec.explainers import KernelShap
+from gpec.kernels import EG, RBF, WEG
+
+
+@pytest.fixture
+def model(counting, models):
+    return counting(models.curved)
+
+
+def rows(**changes):
+    """20 rows of 3 features, with some entries changed: ``rows(at=(2, 1), to=nan)``."""
+    X = np.random.default_rng(3).normal(size=(20, 3))
+    if changes:
+        X[changes["at"]] = changes["to"]
+    return X
+
+
+def frame(**columns):
+    return pd.DataFrame(rows(), columns=["a", "b", "c"]).assign(**columns)
+
+
+# Tables of rows that cannot be used: what they are, and words of the message besides the argument's name.
+TABLES = {
+    "NaN": (rows(at=(2, 1), to=np.nan), ["missing value", "row 2", "x1"]),
+    "infinite": (rows(at=(4, 2), to=np.inf), ["infinite", "row 4", "x2"]),
+    "minus infinite": (rows(at=(4, 2), to=-np.inf), ["infinite", "row 4", "x2"]),
+    "one dimension": (rows()[:, 0], ["2 dimensions", "(20,)", "reshape"]),
+    "three dimensions": (rows()[:, :, None], ["2 dimensions", "(20, 3, 1)"]),
+    "a number": (3.5, ["2 dimensions", "()"]),
+    "no rows": (rows()[:0], ["0 rows"]),
+    "too few features": (rows()[:, :2], ["2 features", "3"]),
+    "too many features": (np.hstack((rows(), rows())), ["6 features", "3"]),
+    "complex": (rows() + 1j, ["complex"]),
+    "sparse matrix": (sparse.csr_matrix(rows()), ["sparse", "toarray"]),
+    "sparse array": (sparse.coo_array(rows()), ["sparse", "toarray"]),
+    "texts": (rows().astype(str).astype(object) + "x", ["not numeric", "x0"]),
+    "mixed objects": (np.array([[1.0, "high", None]] * 5, dtype=object), ["x1"]),
+    "dates": (np.array([["2020-01-01"] * 3] * 5, dtype="M8[D]"), ["dates"]),
+    "ragged": ([[1.0, 2.0, 3.0], [1.0]], ["table"]),
+    "a text": ("rows", ["str"]),
+    "bytes": (b"rows", ["bytes"]),
+    "a dict": ({"a": [1.0]}, ["dict"]),
+    "masked": (np.ma.masked_greater(rows(), 1.0), ["masked"]),
+    "too large": (rows(at=(3, 0), to=1e200), ["row 3", "too far"]),
+}
+# Not an error where the first rows are learned: there the number of features is free.
+LEARNED = {name: case for name, case in TABLES.items() if "features" not in name and name != "too large"}
+
+
+def assert_refused(action, argument, words, model):
+    """The action raises a typed error with all these words, and the model was not called."""
+    calls = model.n_calls
+    with pytest.raises((InputError, ParameterTypeError)) as error:
+        action()
+    message = str(error.value)
+    assert re.search(rf"\b{re.escape(argument)}\b", message), message
+    for word in words:
+        assert word in message, message
+    assert message.endswith("."), message
+    assert model.n_calls == calls, "the model was called before the input was refused"
+
+
+@pytest.mark.parametrize("case", LEARNED)
+def test_rows_of_fit(make, model, case):
+    table, words = LEARNED[case]
+    g = make(model)
+    assert_refused(lambda: g.fit(table), "X", words, model)
+    assert not hasattr(g, "boundary_")
+
+
+def test_no_rows_at_all(make, model):
+    assert_refused(lambda: make(model).fit(None), "X", ["NoneType"], model)
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_rows_to_be_explained_in_fit(make, model, X, case):
+    table, words = TABLES[case]
+    assert_refused(lambda: make(model).fit(X, X_explained=table), "X_explained", words, model)
+
+
+@pytest.mark.parametrize("case", [case for case in TABLES if case != "a number"])
+def test_background(make, model, X, case):
+    table, words = TABLES[case]
+    if case == "too large":
+        pytest.skip("no distances are taken to the background")
+    assert_refused(lambda: make(model, background=table).fit(X), "background", words, model)
+
+
+@pytest.mark.parametrize("case", TABLES)
+@pytest.mark.parametrize("attribution", ["explainer", "posterior"])
+def test_rows_of_explain(make, model, X, case, attribution):
+    table, words = TABLES[case]
+    g = make(model).fit(X)
+    assert_refused(lambda: g.explain(table, attribution=attribution), "X", words, model)
+    assert_refused(lambda: g(table, attribution=attribution), "X", words, model)
+    assert g.explain(X[:2]).shape == (2, 3)  # still fitted
+
+
+FRAMES = {
+    "missing text": (frame(a=["u", None] * 10), ["missing value", "row 1", "'a'"]),
+    "missing category": (frame(a=pd.Categorical(["u", None] * 10)), ["missing value", "row 1", "'a'"]),
+    "missing integer": (frame(a=pd.array([1, None] * 10, dtype="Int64")), ["missing value", "row 1", "'a'"]),
+    "dates": (frame(a=pd.date_range("2020", periods=20)), ["'a'", "dates"]),
+    "durations": (frame(a=pd.timedelta_range("1h", periods=20)), ["'a'", "dates"]),
+    "complex": (frame(a=rows()[:, 0] + 1j), ["'a'", "complex"]),
+    "two of a name": (pd.concat([frame(), frame()], axis=1), ["'a'", "name"]),
+    "no columns": (frame()[[]], ["0 columns"]),
+}
+
+
+@pytest.mark.parametrize("case", FRAMES)
+def test_frames_of_fit(make, model, case):
+    table, words = FRAMES[case]
+    assert_refused(lambda: make(model).fit(table), "X", words, model)
+
+
+OTHER_FRAMES = {
+    "missing column": (frame()[["a", "b"]], ["missing: ['c']"]),
+    "further column": (frame(d=1.0), ["unexpected: ['d']"]),
+    "renamed column": (frame().rename(columns={"b": "B"}), ["missing: ['b']", "unexpected: ['B']"]),
+    "texts for numbers": (frame(a="high"), ["'a'", "not numeric"]),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_FRAMES)
+@pytest.mark.parametrize("where", ["X", "X_explained", "background", "boundary"])
+def test_frames_that_differ_from_those_of_fit(make, model, case, where):
+    table, words = OTHER_FRAMES[case]
+    if where == "X":
+        g = make(model).fit(frame())
+        assert_refused(lambda: g.explain(table), where, words, model)
+    elif where == "X_explained":
+        assert_refused(lambda: make(model).fit(frame(), X_explained=table), where, words, model)
+    else:
+        assert_refused(lambda: make(model, **{where: table}).fit(frame()), where, words, model)
+
+
+def test_unknown_category(make, mixed):
+    g = make(mixed.model, lambda frame: np.zeros(frame.shape)).fit(mixed.frame)
+    strange = mixed.frame[:3].assign(colour=["red", "mauve", "red"])
+    with pytest.raises(InputError, match=r"X has the category 'mauve' in row 1, column 'colour'"):
+        g.explain(strange)
+
+
+def positive(**changes):
+    return np.abs(rows(**changes))
+
+
+ATTRIBUTIONS = {
+    "too few rows": (positive()[1:], ["(19, 3)", "(20, 3)"]),
+    "too few features": (positive()[:, 1:], ["(20, 2)", "(20, 3)"]),
+    "transposed": (positive().T, ["(3, 20)", "(20, 3)"]),
+    "one dimension": (positive()[:, 0], ["(20,)", "(20, 3)"]),
+    "four dimensions": (positive()[:, :, None, None], ["(20, 3, 1, 1)"]),
+    "NaN": (positive(at=(2, 1), to=np.nan), ["nan", "(2, 1)"]),
+    "infinite": (positive(at=(2, 1), to=np.inf), ["inf", "(2, 1)"]),
+    "texts": (positive().astype(str), ["real numbers"]),
+    "complex": (positive() + 1j, ["real numbers"]),
+    "objects": (positive().astype(object), ["real numbers"]),
+    "sparse": (sparse.csr_array(positive()), ["real numbers"]),
+    "ragged": ([[1.0], [1.0, 2.0]], ["cannot be read"]),
+    "a text": ("high", ["real numbers"]),
+    "a number": (0.5, ["()", "(20, 3)"]),
+}
+
+
+@pytest.mark.parametrize("case", ATTRIBUTIONS)
+@pytest.mark.parametrize("explained", [None, "given"])
+def test_attributions(make, model, case, explained):
+    values, words = ATTRIBUTIONS[case]
+    X = rows() if explained is None else np.random.default_rng(0).normal(size=(90, 3))
+    more = {} if explained is None else {"X_explained": rows()}
+    assert_refused(lambda: make(model).fit(X, attributions=values, **more), "attributions", words, model)
+
+
+@pytest.mark.parametrize("case", [*ATTRIBUTIONS, "negative"])
+def test_attribution_variance(make, model, case):
+    values, words = ATTRIBUTIONS[case] if case != "negative" else (-(rows() ** 2), ["(0, 0)", "at least 0"])
+    assert_refused(
+        lambda: make(model).fit(rows(), attributions=rows(), attribution_variance=values),
+        "attribution_variance",
+        words,
+        model,
+    )
+
+
+def test_attribution_variance_alone(make, model, X):
+    assert_refused(
+        lambda: make(model).fit(X, attribution_variance=X**2), "attribution_variance", ["without attributions"], model
+    )
+
+
+def test_attributions_with_other_columns(make, model):
+    values = pd.DataFrame(rows(), columns=["a", "b", "d"])
+    assert_refused(lambda: make(model).fit(frame(), attributions=values), "attributions", ["'d'", "'c'"], model)
+
+
+def test_attributions_for_another_number_of_classes(make, models, counting):
+    """Only the model can tell how many classes there are; the message still names the argument."""
+    with pytest.raises(InputError, match=r"^attributions has shape \(20, 3, 4\) .* 2 classes; expected \(20, 3\)"):
+        make(models.curved).fit(rows(), attributions=np.zeros((20, 3, 4)))
+    with pytest.raises(InputError, match=r"^attributions has shape \(20, 3\) .* 3 classes; expected \(20, 3, 3\)"):
+        make(models.three_classes).fit(rows(), attributions=np.zeros((20, 3)))
+    with pytest.raises(InputError, match=r"^attribution_variance has shape \(20, 3, 4\)"):
+        make(models.curved).fit(rows(), attributions=rows(), attribution_variance=np.zeros((20, 3, 4)))
+
+
+def test_no_explainer_and_no_attributions(make, model, X):
+    assert_refused(lambda: make(model, None).fit(X), "explainer", ["attributions"], model)
+
+
+BOUNDARIES = {
+    "NaN": (rows(at=(2, 1), to=np.nan), ["nan", "(2, 1)"]),
+    "one dimension": (rows()[:, 0], ["2 dimensions", "(20,)"]),
+    "three dimensions": (rows()[:, :, None], ["2 dimensions"]),
+    "too few features": (rows()[:, :2], ["2 features", "3"]),
+    "too few points": (rows()[:9], ["9 points", "10"]),
+    "no points": (rows()[:0], ["0 points", "10"]),
+    "too few known points": (BoundarySample.from_points(rows()[:9]), ["9 points", "10"]),
+    "known points of other features": (BoundarySample.from_points(rows()[:, :2]), ["2 features", "3"]),
+    "too large": (rows(at=(3, 0), to=1e300), ["row 3", "too far"]),
+    "texts": (rows().astype(str), ["real numbers"]),
+    "ragged": ([[1.0], [1.0, 2.0]], ["cannot be read"]),
+    "a name": ("nearest", ["'nearest'", "'auto'"]),
+    "nothing": (None, ["None", "'auto'"]),
+    "a number": (7, ["7", "'auto'"]),
+    "a class": (BisectionSampler, ["BisectionSampler", "sampler"]),
+    "a function": (len, ["sampler"]),
+}
+
+
+@pytest.mark.parametrize("case", BOUNDARIES)
+def test_boundary(make, model, X, case):
+    boundary, words = BOUNDARIES[case]
+    assert_refused(lambda: make(model, boundary=boundary).fit(X), "boundary", words, model)
+
+
+@pytest.mark.parametrize("code", [-1.0, 3.0, 0.5])
+def test_boundary_with_codes_that_are_no_categories(make, counting, mixed, code):
+    model = counting(mixed.model.predict_proba)
+    points = np.column_stack([np.zeros(20)] * 3 + [np.random.default_rng(0).normal(size=20)] * 2)
+    points[4, 0] = code
+    for boundary in (points, BoundarySample.from_points(points)):
+        assert_refused(
+            lambda boundary=boundary: make(model, boundary=boundary).fit(mixed.frame),
+            "boundary",
+            [str(code), "'colour'", "0 to 2"],
+            model,
+        )
+
+
+# Parameters, one by one. "text" stands for a text that is not among the choices.
+COUNTS = [0, -1, 2.5, None, "many", True, [5], np.nan]
+PARAMETERS = {
+    "n_boundary": [*COUNTS, 9],
+    "n_neighbors": COUNTS,
+    "n_landmarks": [*COUNTS, np.array([1, 2])],
+    "n_explained": COUNTS,
+    "n_resamples": [*COUNTS, 1],
+    "components": ["joined", None, 3, True],
+    "noise": ["loud", None, -1.0, np.nan, True],
+    "output_scale": ["large", 0, 0.0, -1.0, np.inf, np.nan, None, True, [1.0], 1j],
+    "lam": ["large", 0, -1.0, np.inf, np.nan, None, True, [1.0]],
+    "rho": ["large", -1.0, np.inf, np.nan, None, True, [1.0]],
+    "standardize": ["yes", None, 3, 1.0],
+    "progress": ["yes", None, 3],
+    "model_output": ["odds", None, 3],
+    "threshold": [0, 1, -0.5, 1.5, "half", None, np.nan, True],
+    "kernel": ["linear", None, 3, WEG],
+    "explainer": ["nonsense", 3, [1], KernelShap],
+    "background": [0, -3, None, 2.5, True],
+    "random_state": [-1, 1.5, "seed", [1]],
+    "n_jobs": [0, 1.5, "two", True],
+    "categorical_features": ["x0", ["y"], [7], [None], 5],
+    "model": [None, 3, "model", KernelShap],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in PARAMETERS.items() for value in values], ids=repr
+)
+def test_parameters(make, model, X, name, value):
+    g = make(model).set_params(**{name: value})
+    shown = getattr(value, "__name__", None) or repr(value)
+    words = [] if value is None or isinstance(value, (list, np.ndarray)) else [shown.strip("'")]
+    if name in ("model", "explainer", "kernel", "categorical_features"):
+        words = [word for word in words if word not in ("None", "3", "model")]
+    assert_refused(lambda: g.fit(X), name, words, model)
+    assert not [attribute for attribute in vars(g) if attribute.endswith("_")]
+
+
+def test_a_number_beyond_all_floats(make, model, X):
+    assert_refused(lambda: make(model, lam=10**400).fit(X), "lam", ["finite"], model)
+
+
+def test_rows_too_far_apart(make, model, X):
+    assert_refused(lambda: make(model, standardize=False).fit(X * 1e200), "X", ["row", "too far", "standardize"], model)
+
+
+def test_every_parameter_is_tried():
+    known = set(gpec.GPEC(None).get_params())
+    assert set(PARAMETERS) | {"boundary"} == known
+
+
+OBJECTS = {
+    "n_samples": {"explainer": KernelShap(n_samples=-1)},
+    "lam": {"kernel": WEG(lam=-1.0)},
+    "rho": {"kernel": 0.5 * RBF() + WEG(rho=-1.0)},
+    "lengthscale": {"kernel": RBF(0.0) * EG()},
+    "pairing": {"boundary": BisectionSampler(pairing="far")},
+    "rows": {"boundary": BisectionSampler(rows="all")},
+    "tolerance": {"boundary": BisectionSampler(tolerance=0.0)},
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_parameters_of_objects(make, model, X, name):
+    with pytest.raises((InputError, ParameterTypeError), match=f"{name}="):
+        make(model, **OBJECTS[name]).fit(X)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_parameters_of_objects_are_refused_first(make, model, X, name, request):
+    if name != "n_samples":
+        reason = "kernels and samplers check their parameters only when used (kernels/, boundary/)"
+        request.applymarker(pytest.mark.xfail(reason=reason))
+    assert_refused(lambda: make(model, **OBJECTS[name]).fit(X), name, [], model)
+
+
+@pytest.mark.parametrize("value", ["both", None, 3, True])
+def test_attribution(make, model, X, value):
+    g = make(model).fit(X)
+    assert_refused(lambda: g.explain(X[:2], attribution=value), "attribution", [repr(value), "'posterior'"], model)
+
+
+@pytest.mark.parametrize("value", [0, 1, 95, -0.1, np.nan, None, "high", True])
+def test_confidence_level(make, model, X, value):
+    g = make(model).fit(X)
+    assert_refused(lambda: g.explain(X[:2], confidence_level=value), "confidence_level", [str(value)], model)
+
+
+@pytest.mark.parametrize("change", [{"n_jobs": 0}, {"noise": "loud"}, {"n_resamples": 1}, {"progress": 3}])
+def test_parameters_set_after_fit(make, model, X, change):
+    g = make(model).fit(X).set_params(**change)
+    assert_refused(lambda: g.explain(X[:2]), next(iter(change)), [], model)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_explained_rows(make, model, X, n):
+    words = ["at least 3 explained rows", f"got {n}"]
+    assert_refused(lambda: make(model, n_explained=n).fit(X), "output_scale", words, model)
+    assert_refused(lambda: make(model).fit(X, X_explained=X[:n]), "output_scale", words, model)
+    g = make(model, output_scale=1.0).fit(X, X_explained=X[:n])
+    assert np.isfinite(g.explain(X[:3]).variance).all()
+
+
+# One class
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2, 1.0])
+def test_one_class(make, counting, X, p):
+    g = make(counting(lambda X: np.full(len(X), p)))
+    with pytest.raises(BoundaryNotFoundError, match=rf"predicts class {int(p > 0.5)}"):
+        g.fit(X)
+    assert not [name for name in vars(g) if name.endswith("_")]
+
+
+def test_class_never_predicted(make, models, X):
+    def never(X):
+        p = models.three_classes(X) / 2
+        return np.column_stack((p, np.full(len(X), 0.0)))
+
+    with pytest.raises(BoundaryNotFoundError, match="never predicts class 3"):
+        make(never, lambda X: np.zeros((*X.shape, 4))).fit(X)
+
+
+def test_one_row(make, models, X):
+    with pytest.raises(InputError, match="at least 3 explained rows"):
+        make().fit(X[:1])
+    with pytest.raises(BoundaryNotFoundError, match="for all 1 rows"):
+        make(output_scale=1.0).fit(X[:1])
+
+
+# Input that only looks bad
+
+
+def answer(g, X, **options):
+    e = g.explain(X, **options)
+    for part in (e.values, e.variance, e.lower, e.upper, e.width):
+        assert np.isfinite(part).all()
+    return e
+
+
+def test_one_feature(make, X):
+    def waves(X):
+        return expit(10 * np.sin(9 * X[:, 0]))
+
+    g = make(waves, lambda X: X, n_boundary=10).fit(X[:, :1])
+    assert answer(g, X[:4, :1]).shape == (4, 1)
+
+
+def test_constant_feature(make, X):
+    constant = np.column_stack((X, np.full(len(X), 7.0)))
+    g = make(lambda X: expit(X[:, 0]), lambda X: X).fit(constant)
+    assert answer(g, constant[:4]).shape == (4, 4)
+    moved = constant[:4].copy()
+    moved[:, 3] += 3.0  # where it does differ later
+    assert answer(g, moved).shape == (4, 4)
+
+
+def test_duplicated_rows(make, X):
+    twice = np.concatenate((X, X, X))
+    answer(make(n_explained=200).fit(twice), X[:4])
+    same = np.repeat(X[:1], 10, axis=0)
+    g = make().fit(X, X_explained=same)
+    assert answer(g, same[:2]).variance.max() < answer(g, X[:2]).variance.max() + 1e-12
+
+
+def test_constant_attributions(make, X):
+    e = answer(make(explainer=lambda X: np.full(X.shape, 0.25)).fit(X), X[:4], attribution="posterior")
+    np.testing.assert_allclose(e.values, 0.25)
+    assert (e.variance == 0).all()
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda X: X.tolist(),
+        lambda X: X.astype(object),
+        np.asfortranarray,
+        lambda X: pd.DataFrame(X),
+        lambda X: pd.DataFrame(X, columns=["a", "b", "c"]),
+        lambda X: pd.DataFrame(X).astype("Float64"),
+        lambda X: np.ma.array(X),
+        lambda X: X[::-1][::-1],
+    ],
+    ids=range(8),
+)
+def test_other_containers(make, X, convert):
+    expected = make().fit(X).explain(X[:4])
+    g = make().fit(convert(X))
+    found = g.explain(convert(X[:4]))
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.variance, expected.variance)
+
+
+def test_whole_numbers(make):
+    whole = np.random.default_rng(0).integers(-5, 5, (200, 3))
+    expected = answer(make().fit(whole.astype(float)), whole[:4].astype(float))
+    for kind in (np.int8, np.int64, np.uint8):
+        counts = (whole + 5).astype(kind) if kind is np.uint8 else whole.astype(kind)
+        g = make(lambda X, s=5.0 * (kind is np.uint8): make().model(X - s)).fit(counts)
+        found = answer(g, counts[:4])
+        if kind is not np.uint8:
+            np.testing.assert_array_equal(found.variance, expected.variance)
+
+
+@pytest.mark.parametrize("order", [["c", "a", "b"], ["b", "a", "c"]])
+def test_reordered_columns_are_realigned(make, models, X, order):
+    named = pd.DataFrame(X, columns=["a", "b", "c"])
+    expected = make().fit(named).explain(named[:5])
+    g = make(background=named[:5][order]).fit(named, X_explained=named[:25][order])
+    straight = make(background=named[:5]).fit(named, X_explained=named[:25])
+    np.testing.assert_array_equal(g.explain(named[:5]).variance, straight.explain(named[:5]).variance)
+    g = make().fit(named)
+    found = g.explain(named[:5][order])
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.variance, expected.variance)
+    np.testing.assert_array_equal(found.data, expected.data)
+    assert found.feature_names == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("categorical_features", [[0], ["x0"], [True, False, False], np.array([0]), [-3]])
+def test_categories_of_an_array(make, categorical_features):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack((rng.integers(0, 3, 150), rng.normal(size=(150, 2))))
+    g = make(lambda X: expit(2 * (X[:, 0] == 1) + X[:, 1]), categorical_features=categorical_features).fit(rows)
+    assert set(g.boundary_.points[:, 0]) <= {0.0, 1.0, 2.0}
+    answer(g, rows[:4])
+
+
+# Any small run gives finite numbers or a named error
+
+
+@st.composite
+def runs(draw):
+    """A small data set, a model, attributions and settings, some of them strange."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(20, 60)), draw(st.integers(1, 4))
+    kind = draw(st.sampled_from(["normal", "heavy", "whole", "copies", "line"]))
+    X = {
+        "normal": lambda: rng.normal(size=(n, d)),
+        "heavy": lambda: rng.standard_cauchy(size=(n, d)),
+        "whole": lambda: rng.integers(-3, 4, (n, d)).astype(float),
+        "copies": lambda: rng.normal(size=(5, d))[rng.integers(5, size=n)],
+        "line": lambda: rng.normal(size=(n, 1)) * rng.normal(size=d),
+    }[kind]()
+    X = X * 10.0 ** draw(st.integers(-6, 6)) + draw(st.sampled_from([0.0, 1.0, -1e3]))
+    center, slope = X[rng.integers(n)], rng.normal(size=d) / (X.std(axis=0) + 1e-12)
+    steps = draw(st.booleans())
+
+    def model(rows):
+        score = 3 * np.sin((rows - center) @ slope) + 0.1
+        return (score > 0).astype(float) if steps else expit(score)
+
+    size = 10.0 ** draw(st.integers(-9, 9))
+    flat = draw(st.booleans())
+
+    def explainer(rows):
+        values = size * np.tanh((rows - center) * slope)
+        return np.where(np.arange(d) == 0, size, values) if flat else values
+
+    kernels = ["weg", "rbf", 0.5 * WEG() + RBF(), WEG(normalize=False), EG(), WEG() * RBF()]
+    settings = {
+        "kernel": draw(st.sampled_from(kernels)),
+        "noise": draw(st.sampled_from(["auto", 0.0, 1e-4 * size**2, size**2, 1e6 * size**2, "resample"])),
+        "output_scale": draw(st.sampled_from(["evidence", 1.0, 1e-6])),
+        "standardize": draw(st.booleans()),
+        "components": draw(st.sampled_from(["separate", "bridge"])),
+        "n_neighbors": draw(st.integers(1, 12)),
+        "n_explained": draw(st.integers(3, 15)),
+        "n_boundary": draw(st.integers(10, 40)),
+        "n_landmarks": draw(st.sampled_from(["auto", 5])),
+        "n_resamples": 2,
+    }
+    queries = np.concatenate((X[:3], X[:2] + 1e-9, 10 * X[:2], 1e6 * X[:1], np.zeros((1, d))))
+    return X, model, explainer, settings, queries
+
+
+@pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
+@settings(max_examples=100)
+@given(runs())
+def test_every_number_is_finite(run):
+    X, model, explainer, parameters, queries = run
+    g = gpec.GPEC(model, explainer, random_state=0, progress=False, **parameters)
+    try:
+        g.fit(X)
+        answers = [g.explain(queries), g.explain(queries, attribution="posterior", confidence_level=0.999)]
+    except (BoundaryNotFoundError, NumericalError):
+        return
+    for e in answers:
+        parts = (e.values, e.boundary_variance, e.noise_variance, e.variance, e.std, e.lower, e.upper, e.width)
+        for part in parts:
+            assert np.isfinite(part).all()
+        assert (e.boundary_variance >= 0).all()
+        assert (e.noise_variance >= 0).all()
+        assert (e.lower <= e.values).all()
+        assert (e.values <= e.upper).all()
+
+
+# Scales
+
+
+@pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
+@pytest.mark.parametrize("exponent", [-150, -140, -100, -50, -10, 10, 50, 100, 140, 150])
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("kernel", ["weg", "rbf", "paper"])
+def test_scales_of_inputs(models, X, exponent, standardize, kernel):
+    scale = 10.0**exponent
+    settings = gpec.PAPER if kernel == "paper" else {"kernel": kernel}
+    settings = {**settings, "standardize": standardize, "n_boundary": 40, "n_explained": 15, "random_state": 0}
+    g = gpec.GPEC(lambda X: models.curved(X / scale), lambda X: models.slopes(X / scale), **settings)
+    try:
+        e = g.fit(X * scale).explain(X[:5] * scale)
+    except GPECError:
+        if standardize:  # nothing is too large or too small then
+            raise
+        return
+    assert np.isfinite(e.lower).all()
+    assert np.isfinite(e.upper).all()
+    assert (e.variance >= 0).all()
+    if standardize:
+        g = gpec.GPEC(models.curved, models.slopes, **settings).fit(X)
+        np.testing.assert_allclose(e.variance, g.explain(X[:5]).variance, rtol=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [-150, -140, -100, -50, -10, 10, 50, 100, 140, 150])
+@pytest.mark.parametrize("noise", ["auto", "resample", "given", "varying"])
+def test_scales_of_attributions(make, models, X, exponent, noise):
+    scale = 10.0**exponent
+    given = {"given": 1e-4 * scale**2, "varying": np.linspace(0, 1e-4, 12)[:, None] * scale**2}.get(noise, noise)
+    g = make(explainer=lambda X: scale * models.slopes(X), noise=given, n_explained=12, n_resamples=2, n_boundary=40)
+    try:
+        e = g.fit(X).explain(X[:5], attribution="posterior")
+    except NumericalError:
+        assert abs(exponent) >= 140
+        return
+    for part in (e.values, e.variance, e.lower, e.upper):
+        assert np.isfinite(part).all()
+    if abs(exponent) <= 140:
+        given = {"given": 1e-4, "varying": np.linspace(0, 1e-4, 12)[:, None]}.get(noise, noise)
+        one = make(noise=given, n_explained=12, n_resamples=2, n_boundary=40).fit(X)
+        one = one.explain(X[:5], attribution="posterior")
+        np.testing.assert_allclose(e.std / scale, one.std, rtol=1e-3)
+        np.testing.assert_allclose(e.values / scale, one.values, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,201 @@
+"""The posterior from kernel features is the dense one."""
+
+import numpy as np
+import pytest
+
+from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, fit_parameters, fixed_parameters
+from gpec.kernels import RBF, WEG
+
+N, D, d = 400, 3, 3
+RNG = np.random.default_rng(0)
+POINTS, X = RNG.normal(size=(150, D)), RNG.normal(size=(N, D))
+Q = np.vstack((RNG.normal(size=(40, D)), X[:20], 10 * X[:5]))
+Y = np.column_stack((np.sin(X[:, 0]), 10 * X[:, 1], X[:, 2] ** 2)) + 0.1 * RNG.normal(size=(N, d)) + [3.0, 0.0, -1.0]
+
+KERNELS = {
+    "WEG": WEG(),
+    "WEG plain": WEG(normalize=False),
+    "RBF": RBF(),
+    "RBF of full rank": RBF(0.2),
+    "composed": 2.0 * WEG() + 0.5 * RBF(2.0),
+}
+VARYING = RNG.uniform(0, 0.1, size=(N, d))
+NOISE = {
+    "none": np.zeros((N, d)),
+    "constant": np.tile([0.01, 0.5, 1e-3], (N, 1)),
+    "varying": VARYING,
+    "mixed": np.column_stack((np.full(N, 0.05), VARYING[:, 1], VARYING[:, 1])),
+    "one column without": VARYING * [1.0, 0.0, 1.0],
+}
+
+
+def both(kernel, U, parameters, *, values=Y, **options):
+    dense = ExactPosterior(kernel.gram(X), values, U, parameters)
+    low = LowRankPosterior(kernel, X, values, U, parameters, rng=np.random.default_rng(1), **options)
+    return dense, low
+
+
+def predictions(kernel, dense, low):
+    return dense.predict(*kernel.against(X)(Q)), low.predict(*kernel.against(X[low.pivots])(Q))
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def kernel(request):
+    return KERNELS[request.param].__sklearn_clone__().fit(POINTS, X)
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("free_mean", [True, False])
+def test_it_equals_the_dense_posterior(kernel, noise, free_mean):
+    parameters = Parameters(np.array([1.0, 50.0, 2.0]), np.array([1e-2, 1e-3, 0.3]), free_mean)
+    dense, low = both(kernel, NOISE[noise], parameters)
+    assert low.residual <= 1e-9
+    a, b = predictions(kernel, dense, low)
+    # A residual of 1e-9 is 1e-6 of the least nugget here.
+    unit = np.sqrt(parameters.scale)
+    np.testing.assert_allclose(low.mean / unit, dense.mean / unit, atol=1e-4)
+    np.testing.assert_allclose(b.mean / unit, a.mean / unit, atol=2e-4)
+    np.testing.assert_allclose(b.boundary_variance, a.boundary_variance, rtol=1e-4)
+    np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-3, atol=1e-6)
+    assert (b.noise_variance >= 0).all()
+    assert b.n_clamped == 0
+    assert low.condition == pytest.approx(dense.condition, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", ["none", "constant", "varying"])
+def test_weg_has_fewer_features_than_boundary_points_and_no_residual(noise):
+    kernel = WEG().fit(POINTS, X)
+    dense, low = both(kernel, NOISE[noise], fit_parameters(kernel.gram(X), Y, NOISE[noise]))
+    assert len(low.pivots) <= len(POINTS)
+    assert low.residual < 1e-9
+    a, b = predictions(kernel, dense, low)
+    np.testing.assert_allclose(b.mean, a.mean, atol=1e-6)
+    np.testing.assert_allclose(b.boundary_variance, a.boundary_variance, rtol=1e-6)
+    np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-5, atol=1e-9)
+
+
+def test_the_papers_parameters(kernel):
+    dense, low = both(kernel, np.full((N, d), 1e-4), fixed_parameters(1.0, d))
+    a, b = predictions(kernel, dense, low)
+    np.testing.assert_allclose(b.variance, a.variance, rtol=1e-3)
+    np.testing.assert_allclose(b.mean, a.mean, rtol=1e-2, atol=1e-2)
+    np.testing.assert_array_equal(low.mean, 0.0)
+
+
+@pytest.mark.parametrize("noise", ["none", "constant", "varying"])
+def test_constant_columns(noise):
+    kernel = WEG().fit(POINTS, X)
+    values = Y.copy()
+    values[:, 1] = 4.5
+    U = NOISE[noise]
+    dense, low = both(kernel, U, fit_parameters(kernel.gram(X), values, U), values=values)
+    a, b = predictions(kernel, dense, low)
+    np.testing.assert_allclose(b.mean[:, 1], 4.5, rtol=1e-8)
+    np.testing.assert_array_equal(b.boundary_variance[:, 1], 0.0)
+    np.testing.assert_array_equal(b.noise_variance[:, 1], a.noise_variance[:, 1])
+
+
+class TestResidual:
+    def test_it_is_the_largest_variance_left_unexplained(self):
+        kernel = RBF(0.5).fit()
+        low = LowRankPosterior(
+            kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), rng=np.random.default_rng(2), max_rank=60
+        )
+        assert len(low.pivots) == len(set(low.pivots.tolist())) == 60
+        K = kernel.gram(X)
+        C = K[:, low.pivots]
+        left = np.diag(K - C @ np.linalg.solve(C[low.pivots], C.T))
+        assert low.residual == pytest.approx(left.max(), rel=1e-9)
+        assert low.residual > 0.1
+
+    def test_it_falls_with_the_rank(self):
+        kernel = RBF(3.0).fit()
+        residuals = [
+            LowRankPosterior(
+                kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), rng=np.random.default_rng(2), max_rank=rank
+            ).residual
+            for rank in (10, 40, 160)
+        ]
+        assert residuals[0] > 2 * residuals[1] > 4 * residuals[2]
+
+    @pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
+    def test_tolerance_stops_the_search(self, tolerance):
+        kernel = RBF(1.0).fit()
+        options = {"rng": np.random.default_rng(3), "tolerance": tolerance}
+        low = LowRankPosterior(kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), **options)
+        assert low.residual <= tolerance
+        assert len(low.pivots) < N
+
+    def test_several_blocks_of_pivots(self, monkeypatch):
+        # Blocks of 16: features of a later block are orthogonal to the earlier ones.
+        monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
+        kernel = WEG().fit(POINTS, X)
+        dense, low = both(kernel, NOISE["varying"], fit_parameters(kernel.gram(X), Y, NOISE["varying"]))
+        assert len(low.pivots) > 48
+        a, b = predictions(kernel, dense, low)
+        np.testing.assert_allclose(b.mean, a.mean, atol=1e-4)
+        np.testing.assert_allclose(b.boundary_variance, a.boundary_variance, rtol=1e-4)
+        np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-3, atol=1e-7)
+        np.testing.assert_array_equal(low._L, np.tril(low._L))
+
+    def test_what_the_features_leave_out_at_a_query_stays_in_its_variance(self):
+        kernel = RBF(0.5).fit()
+        _, low = both(kernel, NOISE["constant"], fixed_parameters(1.0, d), max_rank=40)
+        k, diagonal = kernel.against(X[low.pivots])(Q)
+        left_out = diagonal - np.einsum("ij,ji->i", k, np.linalg.solve(kernel.gram(X[low.pivots]), k.T))
+        assert left_out.max() > 0.5
+        assert (low.predict(k, diagonal).boundary_variance >= left_out[:, None] - 1e-9).all()
+
+    def test_copies_of_a_row_are_one_feature(self):
+        kernel = RBF(1.0).fit()
+        copies = np.repeat(X[:30], 10, axis=0)
+        values, U = np.repeat(Y[:30], 10, axis=0), np.full((300, d), 0.1)
+        options = {"rng": np.random.default_rng(4)}
+        low = LowRankPosterior(kernel, copies, values, U, fixed_parameters(1.0, d), **options)
+        assert len(low.pivots) <= 30
+        dense = ExactPosterior(kernel.gram(copies), values, U, fixed_parameters(1.0, d))
+        a, b = dense.predict(*kernel.against(copies)(Q)), low.predict(*kernel.against(copies[low.pivots])(Q))
+        np.testing.assert_allclose(b.variance, a.variance, atol=1e-7)
+
+
+def test_it_repeats_with_the_generator():
+    kernel = WEG().fit(POINTS, X)
+    parameters = fixed_parameters(1.0, d)
+    once, again = (
+        LowRankPosterior(kernel, X, Y, NOISE["constant"], parameters, rng=np.random.default_rng(5)) for _ in range(2)
+    )
+    np.testing.assert_array_equal(once.pivots, again.pivots)
+    np.testing.assert_array_equal(
+        once.predict(*kernel.against(X[once.pivots])(Q)).mean, again.predict(*kernel.against(X[again.pivots])(Q)).mean
+    )
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_20000_rows(varying):
+    """Against Bayesian regression on the explicit features of WEG, of which there are as many as boundary points."""
+    rng = np.random.default_rng(6)
+    n = 20_000
+    rows = rng.normal(size=(n, D))
+    kernel = WEG().fit(POINTS, rows)
+    features = lambda R: _normalised(kernel.weights(R) @ kernel.factor_.B)  # noqa: E731
+    Phi = features(rows)
+    weights = rng.normal(size=Phi.shape[1])
+    y = (Phi @ weights + 0.3 * rng.normal(size=n))[:, None]
+    u = rng.uniform(0.01, 0.1, size=(n, 1)) if varying else np.full((n, 1), 0.05)
+    parameters = Parameters(np.ones(1), np.array([0.04]), free_mean=False)
+    low = LowRankPosterior(kernel, rows, y, u, parameters, rng=rng)
+    assert len(low.pivots) <= len(POINTS)
+    prediction = low.predict(*kernel.against(rows[low.pivots])(Q))
+    phi = features(Q)
+    precision = 1 / (0.04 + u)
+    S = np.eye(Phi.shape[1]) + Phi.T @ (precision * Phi)
+    np.testing.assert_allclose(
+        prediction.mean[:, 0], phi @ np.linalg.solve(S, Phi.T @ (precision * y))[:, 0], atol=1e-6
+    )
+    expected = 0.04 + np.einsum("ij,ji->i", phi, np.linalg.solve(S, phi.T))
+    np.testing.assert_allclose(prediction.variance[:, 0], expected, rtol=1e-6)
+    assert (prediction.noise_variance > 0).all()
+
+
+def _normalised(F):
+    return F / np.linalg.norm(F, axis=1, keepdims=True)
