@@ -374,7 +374,8 @@ def test_several_classes(make, models, X):
 
 def test_each_class_has_its_own_boundary(make, models, X):
     """The layer of one class is what the two-class model 'this class or not' would give."""
-    g = make(models.three_classes, models.slopes_of_three, n_neighbors=6).fit(X)
+    noise = np.array([0.0, 0.01, 0.1])
+    g = make(models.three_classes, models.slopes_of_three, n_neighbors=6, noise=noise.reshape(1, 1, 3)).fit(X)
     for c in range(3):
         points = g.boundary_.of(c).points
         alone = make(
@@ -382,10 +383,12 @@ def test_each_class_has_its_own_boundary(make, models, X):
             lambda X, c=c: models.slopes_of_three(X)[:, :, c],
             boundary=points,
             n_neighbors=6,
+            noise=noise[c],
         ).fit(X)
         a = g.explain(X[:5])[:, :, c]
         b = alone.explain(X[:5])
         np.testing.assert_allclose(a.variance, b.variance, rtol=1e-8)
+        np.testing.assert_allclose(a.noise_variance, b.noise_variance, rtol=1e-6)
         p, q = (part.explain(X[:5], attribution="posterior") for part in (g, alone))
         np.testing.assert_allclose(p.values[:, :, c], q.values, atol=1e-8)
 
@@ -609,6 +612,10 @@ def test_number_of_explained_and_background_rows(make, models, X):
     for rows in (g.X_explained_, g._fitted.background):
         assert (rows[:, None, :] == X[None]).all(axis=2).any(axis=1).all()  # rows of X
     assert len(np.unique(g.X_explained_, axis=0)) == 7
+    other = make(n_explained=7, background=4, random_state=1).fit(X)  # drawn, not the first ones
+    assert not np.array_equal(other.X_explained_, g.X_explained_)
+    assert not np.array_equal(other._fitted.background, g._fitted.background)
+    assert not np.array_equal(g.X_explained_, X[:7])
     g = make(n_explained=500, background=500).fit(X)
     np.testing.assert_array_equal(g.X_explained_, X)
     np.testing.assert_array_equal(g._fitted.background, X)

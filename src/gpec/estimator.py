@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from threadpoolctl import threadpool_limits
 
 from gpec import archive
 from gpec._version import __version__
@@ -208,16 +209,17 @@ class GPEC(BaseEstimator):
                 raise
         E = table.embed(job.explained)
         layers = []
-        for label in range(1 if model.is_binary else len(model.classes)):
-            Y = observed.values if model.is_binary else observed.values[:, :, label]
-            noise = U if model.is_binary else U[:, :, label]
-            with clock("geometry"):  # d_geo
-                graph = self._build_graph(table.embed(boundary.of(label).points, "boundary"), seed)
-            with clock("kernel"):  # G, W
-                kernel = clone(job.kernel).fit(graph, E)
-            with clock("gp"):  # K, (K + U)^-1
-                parameters = self._parameters(kernel, E, Y, noise, seed)
-                layers.append(Layer.condition(graph, kernel, parameters, E, Y, noise, seed))
+        with threadpool_limits(1, "blas"):  # see gpec.kernels.factor
+            for label in range(1 if model.is_binary else len(model.classes)):
+                Y = observed.values if model.is_binary else observed.values[:, :, label]
+                noise = U if model.is_binary else U[:, :, label]
+                with clock("geometry"):  # d_geo
+                    graph = self._build_graph(table.embed(boundary.of(label).points, "boundary"), seed)
+                with clock("kernel"):  # G, W
+                    kernel = clone(job.kernel).fit(graph, E)
+                with clock("gp"):  # K, (K + U)^-1
+                    parameters = self._parameters(kernel, E, Y, noise, seed)
+                    layers.append(Layer.condition(graph, kernel, parameters, E, Y, noise, seed))
         model.require_repeatable(probe, answer)
 
         fitted = Fitted(

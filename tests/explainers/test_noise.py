@@ -264,6 +264,14 @@ def test_shape_of_noise(shape, fits):
             check_noise_shape(noise, 25, 3)
 
 
+@pytest.mark.parametrize("shape", [(2,), (24, 3), (25, 3, 2, 1)])
+def test_shape_of_noise_is_refused_before_the_first_model_call(make, models, counting, X, shape):
+    model = counting(models.curved)
+    with pytest.raises(InputError, match="noise has shape"):
+        make(model, noise=np.ones(shape)).fit(X)
+    assert model.n_calls == 0
+
+
 def test_noise_of_as_many_classes_as_there_are_not(make, models, X):
     with pytest.raises(InputError, match=r"noise has shape \(25, 3, 4\), .* shape \(25, 3, 3\)"):
         make(models.three_classes, models.slopes_of_three, noise=np.ones((25, 3, 4))).fit(X)

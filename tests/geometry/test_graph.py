@@ -89,6 +89,15 @@ class TestDuplicates:
         assert graph.n_components == 1
         assert np.isfinite(graph.distances).all()
 
+    def test_points_whose_distance_underflows_stay_joined(self):
+        graph = GeodesicGraph.build([[0.0, 0.0], [1e-200, 0.0], [1.0, 0.0], [1.0, 1e-200]], n_neighbors=1)
+        assert len(graph) == 4
+        np.testing.assert_array_equal(graph.component, [0, 0, 1, 1])
+        bridged = GeodesicGraph.build(graph.points, n_neighbors=1, components="bridge")
+        assert bridged.n_components == 1
+        np.testing.assert_allclose(bridged.distances[0], [0.0, 0.0, 1.0, 1.0], atol=1e-12)
+        assert (bridged.adjacency.data > 0).all()  # scipy may drop an edge of length 0
+
     def test_the_order_of_points_is_kept(self):
         points = np.random.default_rng(4).normal(size=(50, 2))
         graph = GeodesicGraph.build(points, n_neighbors=6)
@@ -185,11 +194,12 @@ class TestShortestPaths:
 
 
 class TestLandmarks:
-    def test_all_points_up_to_2000_else_1000_unless_told(self):
-        points = np.random.default_rng(10).normal(size=(2_001, 2))
-        assert len(GeodesicGraph.build(points[:2_000]).landmarks) == 2_000
-        assert len(GeodesicGraph.build(points).landmarks) == 1_000
-        assert len(GeodesicGraph.build(points, n_landmarks=2_001).landmarks) == 2_001
+    def test_all_points_up_to_1250_unless_told(self):
+        points = np.random.default_rng(10).normal(size=(1_251, 2))
+        assert len(GeodesicGraph.build(points[:1_250]).landmarks) == 1_250
+        assert len(GeodesicGraph.build(points).landmarks) == 1_250
+        assert len(GeodesicGraph.build(points, n_landmarks=1_251).landmarks) == 1_251
+        assert len(GeodesicGraph.build(points, n_landmarks=100).landmarks) == 100
 
     def test_each_piece_has_at_least_one(self):
         rng = np.random.default_rng(11)

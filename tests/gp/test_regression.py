@@ -226,6 +226,15 @@ class TestSplit:
             assert np.isfinite(prediction.mean).all()
             assert np.isfinite(prediction.variance).all()
 
+    def test_rounding_does_not_make_the_noise_part_negative(self):
+        # Noise of 1e-13 of the nugget: the two parts come from different factorisations and differ by rounding.
+        K, k, diagonal, Y, U = problem(21, N=80, n=200, lengthscale=5.0)
+        parameters = Parameters(np.ones(3), np.full(3, 1e-2), free_mean=True)
+        posterior = ExactPosterior(K, Y, 1e-15 * U, parameters)
+        assert len(posterior.groups) == 3
+        assert (posterior._variance(k, diagonal, "total")[0] < posterior._variance(k, diagonal, "boundary")[0]).any()
+        assert (posterior.predict(k, diagonal).noise_variance >= 0).all()
+
     def test_more_noise_never_means_less_variance(self):
         K, k, diagonal, Y, U = problem(9)
         parameters = learned(3)

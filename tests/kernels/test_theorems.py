@@ -38,8 +38,13 @@ class TestTheorem1:
         assert gaps[0] > 0.01
         assert sorted(gaps, reverse=True) == gaps
         assert gaps[-1] < 1e-9
-        if n_landmarks == "auto":
-            np.testing.assert_allclose(eg, np.exp(-graph.distances), atol=0.03)  # up to the repair
+
+    def test_limit_is_equation_5(self):
+        # On a curve nothing is repaired, so that the limit is the formula itself.
+        graph = chain(np.column_stack((T, 0.3 * bump(T / 0.5))))
+        for lam in (0.3, 3.0):
+            K = WEG(lam, 1e7).fit(graph).gram(graph.points)
+            np.testing.assert_allclose(K, np.exp(-lam * graph.distances), atol=1e-9)
 
 
 class TestTheorem2:

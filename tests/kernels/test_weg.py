@@ -193,9 +193,10 @@ class TestChosenParameters:
         assert np.isfinite(kernel.gram(X)).all()
 
     def test_rho_where_ties_bound_the_effective_number_from_below(self):
-        # 2 pairs of points equally near to every row: never fewer than 2 = sqrt(4) count.
-        points = [[0.0, 1.0], [0.0, -1.0], [9.0, 1.0], [9.0, -1.0]]
-        X = np.column_stack((np.linspace(0, 9, 7), np.zeros(7)))
+        # Two rings around the axis on which all rows lie: never fewer than 4 > sqrt(8) points count.
+        ring = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+        points = np.vstack([np.column_stack((ring, np.full(4, height))) for height in (0.0, 9.0)])
+        X = np.column_stack((np.zeros((7, 2)), np.linspace(0, 8, 7)))
         kernel = WEG().fit(points, X)
         assert 0 < kernel.rho_ < np.inf
         assert np.isfinite(kernel.gram(X)).all()

@@ -19,9 +19,8 @@ from gpec.validation import check_choice, check_count, check_finite_array, make_
 
 __all__ = ["GeodesicGraph"]
 
-# All pairs of points up to this many; beyond, distances from landmarks.
-_EXACT_POINTS = 2_000
-_AUTO_LANDMARKS = 1_000
+# All pairs of points up to this many; beyond, distances from this many landmarks.
+_AUTO_LANDMARKS = 1_250
 _MOST_LANDMARKS = 5_000
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
 
@@ -91,7 +90,7 @@ class GeodesicGraph:
         n_neighbors : int
             Neighbours of each point besides itself.
         n_landmarks : int or "auto"
-            Points from which distances are computed. "auto": all up to 2,000 points, else 1,000.
+            Points from which distances are computed. "auto": all points, but at most 1,250 of them.
         components : {"separate", "bridge"}
             Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
         neighbors : {"exact", "approximate"}
@@ -117,10 +116,7 @@ class GeodesicGraph:
         if components == "bridge":
             adjacency, component = _bridge(centred, adjacency, component)
         J = len(points)
-        if n_landmarks == "auto":
-            wanted = J if J <= _EXACT_POINTS else _AUTO_LANDMARKS
-        else:
-            wanted = min(int(n_landmarks), J, _MOST_LANDMARKS)
+        wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
         landmarks = choose_landmarks(centred, component, wanted, spawn(seed, 1))
         return cls(points, adjacency, component, landmarks, multiplicity.astype(np.int64), progress)
 
