@@ -648,8 +648,8 @@ def test_pairs_that_differ_in_many_categories():
         assert (beyond.sum(axis=1) % 2 == 1).all()
         assert len(np.unique(sample.switched)) > 15
         spent.append(recorder.n_rows)
-    # Some log2(4 * 20) steps and 4 rows to check: no pair is lost and nothing is taken for a sliver. A point found twice
-    # costs a second round.
+    # Some log2(4 * 20) steps and 4 rows to check: no pair is lost and nothing is taken for a sliver.
+    # A point found twice costs a second round.
     assert min(spent) <= 60 + 64 * 12
 
 

@@ -50,7 +50,7 @@ class BisectionSampler(Sampler):
     Notes
     -----
     All pairs advance together, one model call a step. With nearest pairs about 1 standardised unit apart a point costs
-    some 20 rows at the default tolerance, and 2 more to check it. At most ``max(10 * n_boundary, 20_000)`` rows of the
+    some 24 rows at the default tolerance, and 4 more to check it. At most ``max(10 * n_boundary, 20_000)`` rows of the
     data are looked at, unless these are of a single class.
 
     Examples
