@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from threadpoolctl import threadpool_info
 
 import gpec
 from gpec import GPEC, PAPER, fitted
@@ -906,6 +907,17 @@ def test_clamps_are_counted_over_blocks_and_classes(monkeypatch):
     E = np.zeros((10, 2))
     assert fitted.predict([layer], E, 1, False).n_clamped == 5 + 5 + 3
     assert fitted.predict([layer, layer, layer], E, 2, False).n_clamped == 3 * 13
+
+
+def test_one_blas_thread_in_each_block():
+    seen = []
+
+    def against(E):
+        seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return E, E
+
+    fitted.predict([SimpleNamespace(posterior=FakePosterior(), against=against)], np.zeros((3, 2)), 1, False)
+    assert set(seen) == {1}
 
 
 def test_clamps_are_reported(make, X, monkeypatch):

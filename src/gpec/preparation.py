@@ -17,7 +17,7 @@ from gpec.explainers.noise import check_noise, check_noise_shape
 from gpec.kernels import RBF, WEG, Kernel
 from gpec.model import Model
 from gpec.table import FloatArray, Table
-from gpec.validation import check_choice, check_count, check_finite_array, check_positive, make_seed, spawn
+from gpec.validation import check_auto, check_choice, check_count, check_finite_array, make_seed, spawn
 
 if TYPE_CHECKING:
     from gpec.estimator import GPEC
@@ -45,10 +45,13 @@ def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any)
     """Check parameters and rows of ``fit``."""
     check_parameters(g)
     kernel = make_kernel(g)
+    kernel.check()
     explainer = None if g.explainer is None else make_explainer(g.explainer)
     seed = make_seed(g.random_state)
     table, Z = Table.learn(X, categorical_features=g.categorical_features, standardize=bool(g.standardize))
     sampler = make_sampler(g.boundary, table)
+    if isinstance(sampler, Sampler):
+        sampler.check()
     if X_explained is not None:
         explained = table.encode(X_explained, "X_explained")
         table.embed(explained, "X_explained")
@@ -74,9 +77,8 @@ def check_parameters(g: GPEC) -> None:
     """Refuse parameters that can never be used."""
     check_count("n_boundary", g.n_boundary, least=10)
     check_count("n_neighbors", g.n_neighbors)
-    if isinstance(g.n_landmarks, str):
-        _check_word("n_landmarks", g.n_landmarks, "auto")
-    else:
+    check_auto("n_landmarks", g.n_landmarks)
+    if not isinstance(g.n_landmarks, str):
         check_count("n_landmarks", g.n_landmarks)
     check_choice("components", g.components, ("separate", "bridge"))
     check_count("n_explained", g.n_explained)
@@ -84,15 +86,9 @@ def check_parameters(g: GPEC) -> None:
     check_count("n_resamples", g.n_resamples, least=2)
     check_choice("standardize", g.standardize, (True, False))
     check_choice("progress", g.progress, ("auto", True, False))
-    if isinstance(g.output_scale, str):
-        _check_word("output_scale", g.output_scale, "evidence")
-    else:
-        check_positive("output_scale", g.output_scale)
-    for name, value in (("lam", g.lam), ("rho", g.rho)):
-        if isinstance(value, str):
-            _check_word(name, value, "auto")
-        else:
-            check_positive(name, value, zero=name == "rho")
+    check_auto("output_scale", g.output_scale, word="evidence")
+    check_auto("lam", g.lam)
+    check_auto("rho", g.rho, zero=True)
     if g.n_jobs is not None and (
         isinstance(g.n_jobs, bool) or not isinstance(g.n_jobs, (int, np.integer)) or g.n_jobs == 0
     ):
@@ -101,11 +97,6 @@ def check_parameters(g: GPEC) -> None:
         raise ParameterTypeError(
             f"categorical_features={g.categorical_features!r} must be 'auto', None or a list of columns."
         )
-
-
-def _check_word(name: str, value: str, word: str) -> None:
-    if value != word:
-        raise InputError(f"{name}={value!r} must be {word!r} or a number.")
 
 
 def make_kernel(g: GPEC) -> Kernel:

@@ -10,6 +10,7 @@ from gpec.errors import InputError, ParameterTypeError
 from gpec.table import FloatArray
 
 __all__ = [
+    "check_auto",
     "check_choice",
     "check_count",
     "check_finite_array",
@@ -48,6 +49,14 @@ def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'greater than'} 0.")
     return number
+
+
+def check_auto(name: str, value: Any, *, word: str = "auto", zero: bool = False) -> None:
+    """``value`` is the word, or a finite number greater than 0 (or at least 0)."""
+    if not isinstance(value, str):
+        check_positive(name, value, zero=zero)
+    elif value != word:
+        raise InputError(f"{name}={value!r} must be {word!r} or a number.")
 
 
 def check_level(value: Any) -> float:

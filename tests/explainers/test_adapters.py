@@ -102,20 +102,38 @@ def test_users_object_is_left_alone(models, X):
     assert vars(own) == {"n_samples": 20}
 
 
+class Twice(Explainer):
+    """What a user may write; it keeps the seeds it was given."""
+
+    stochastic = False
+
+    def __init__(self, factor=2.0):
+        self.factor = factor
+
+    def _explain(self, Z, seeds):
+        self.seeds = seeds
+        return Attribution(self.factor * Z)
+
+
 def test_own_subclass(models, X):
-    class Twice(Explainer):
-        stochastic = False
-
-        def __init__(self, factor=2.0):
-            self.factor = factor
-
-        def _explain(self, Z, seeds):
-            assert len(seeds) == len(Z)
-            return Attribution(self.factor * Z)
-
     explainer = bound(Twice(3.0), models.curved, X)
     np.testing.assert_array_equal(explainer.explain(X[:4], seed=0).values, 3.0 * X[:4])
     assert clone(Twice(3.0)).factor == 3.0
+
+
+def test_each_row_has_a_seed_of_its_own(models, X):
+    explainer = bound(Twice(), models.curved, X)
+
+    def seeds(rows, **options):
+        explainer.explain(rows, **options)
+        return explainer.seeds
+
+    first = seeds(X, seed=0)
+    assert len(first) == len(set(first)) == len(X)
+    assert seeds(X[::-1], seed=0) == first[::-1]
+    assert seeds(np.repeat(X[:1], 2, axis=0), seed=0) == [first[0]] * 2
+    assert not set(first) & set(seeds(X, seed=1))
+    assert not set(first) & set(seeds(X, seed=0, run=1))
 
 
 # Callables

@@ -338,10 +338,7 @@ def test_parameters_of_objects(make, model, X, name):
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_parameters_of_objects_are_refused_first(make, model, X, name, request):
-    if name != "n_samples":
-        reason = "kernels and samplers check their parameters only when used (kernels/, boundary/)"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_parameters_of_objects_are_refused_first(make, model, X, name):
     assert_refused(lambda: make(model, **OBJECTS[name]).fit(X), name, [], model)
 
 

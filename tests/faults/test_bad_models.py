@@ -182,6 +182,18 @@ def test_model_that_fails_on_some_call(small, models, counting, calls_of_a_good_
             assert_nothing_left(g, X)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_not_finite(small, counting, X, value):
+    def after(call, X, scores):
+        scores[len(X) // 2] = value if call == 5 else scores[len(X) // 2]
+        return scores
+
+    g = small(counting(lambda X: X[:, 0] * 9.0, after=after), model_output="logit")
+    with pytest.raises(ModelOutputError, match=rf"returned {value} on call 5, row \d+"):
+        g.fit(X)
+    assert_nothing_left(g, X)
+
+
 @pytest.mark.parametrize("columns", [1, 3, 4])
 def test_number_of_columns_changes(small, models, counting, X, columns):
     def after(call, X, p):

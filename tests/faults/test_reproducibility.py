@@ -279,6 +279,13 @@ def test_callers_arrays_stay_as_they_were(make, models, X):
     for array in given.values():
         array[:] = -7.0
     assert_same_bits(g.explain(X[:3]), expected)
+    for name, kept in {
+        "boundary": g.boundary_.points,
+        "X_explained": g.X_explained_,
+        "attributions": g.attributions_.values,
+        "attribution_variance": g.attributions_.variance,
+    }.items():
+        assert kept.tobytes() == before[name], name
 
 
 def test_callers_noise_stays_as_it_was(make, X):

@@ -91,6 +91,34 @@ def test_parts_choose_their_own_parameters():
     assert set(diagnostics["first"]) == {"lam", "rho", "clipped_mass"}
 
 
+def test_a_kernel_of_ones_own_needs_few_methods():
+    class Linear(Kernel):
+        """``x'x'``."""
+
+        def _fit(self, graph, X):
+            self.fitted_ = True
+
+        def against(self, Y):
+            self._require_fitted("fitted_")
+            return lambda X: (X @ Y.T, self.diag(X))
+
+        def diag(self, X):
+            return np.einsum("ij,ij->i", X, X)
+
+        def fitted_state(self):
+            return {}
+
+        def restore(self, state):
+            self.fitted_ = True
+            return self
+
+    assert Linear().diagnostics() == {}
+    kernel = (2.0 * Linear() + RBF(1.0)).fit()
+    np.testing.assert_allclose(kernel.gram(X), 2 * X @ X.T + RBF(1.0).fit().gram(X), atol=1e-12)
+    with pytest.raises(NotFittedError, match="This Linear kernel is not fitted yet"):
+        Linear().gram(X)
+
+
 def test_clone_keeps_what_was_learned_and_stands_on_its_own(kernel):
     kernel.fit(POINTS, X)
     before = kernel.gram(X)

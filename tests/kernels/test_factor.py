@@ -106,6 +106,20 @@ def test_landmarks_come_close_to_all_points(n_landmarks, most):
         assert np.abs(some.gram(X) - K).mean() > 1.3 * error.mean()
 
 
+def test_landmarks_where_much_is_clipped():
+    # In 12 dimensions a sixth of the spectrum is negative; landmarks and all points agree less well, but on average.
+    points = np.random.default_rng(4).normal(size=(600, 12))
+    points[:, 0] = 0.3 * points[:, 1] ** 2
+    X = np.random.default_rng(5).normal(size=(60, 12))
+    exact = WEG().fit(GeodesicGraph.build(points), X)
+    some = WEG(lam=exact.lam_, rho=exact.rho_).fit(GeodesicGraph.build(points, n_landmarks=375), X)
+    assert exact.factor_.clipped_mass > 0.05
+    assert some.factor_.clipped_mass > 0.05
+    error = np.abs(some.gram(X) - exact.gram(X))
+    assert error.mean() < 0.015
+    assert error.max() < 0.12
+
+
 def test_rounding_in_indefinite_landmark_blocks_does_not_break_the_unit_diagonal():
     # A landmark block with negative eigenvalues: rows of B may come out longer than 1.
     longest = 0.0

@@ -124,7 +124,11 @@ def join(samples: list[BoundarySample]) -> BoundarySample:
 
 
 class Sampler(BaseEstimator, ABC):
-    """Base of the boundary samplers: implement :meth:`draw`."""
+    """Base of the boundary samplers: implement :meth:`draw` and :meth:`check`."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse parameters that can never be used."""
 
     @abstractmethod
     def draw(

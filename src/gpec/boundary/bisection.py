@@ -73,6 +73,11 @@ class BisectionSampler(Sampler):
         self.rows = rows
         self.tolerance = tolerance
 
+    def check(self) -> None:
+        check_choice("pairing", self.pairing, ("nearest", "random"))
+        check_choice("rows", self.rows, ("data", "box"))
+        check_positive("tolerance", self.tolerance)
+
     def draw(
         self,
         model: Model,
@@ -82,9 +87,7 @@ class BisectionSampler(Sampler):
         seed: int,
         progress: Literal["auto"] | bool = "auto",
     ) -> BoundarySample:
-        check_choice("pairing", self.pairing, ("nearest", "random"))
-        check_choice("rows", self.rows, ("data", "box"))
-        check_positive("tolerance", self.tolerance)
+        self.check()
         rows_before = model.n_rows
         candidates, labels = self._candidates(model, Z, n_boundary, spawn(seed, 0))
         classes = range(1) if model.is_binary else range(int(model.n_classes or 0))

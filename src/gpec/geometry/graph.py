@@ -90,7 +90,8 @@ class GeodesicGraph:
         n_neighbors : int
             Neighbours of each point besides itself.
         n_landmarks : int or "auto"
-            Points from which distances are computed. "auto": all points, but at most 1,250 of them.
+            Points from which distances are computed. "auto": all points, but at most 1,250 of them; never more than
+            5,000.
         components : {"separate", "bridge"}
             Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
         neighbors : {"exact", "approximate"}

@@ -41,7 +41,7 @@ class LowRankPosterior(Posterior):
     tolerance : float
         Largest ``k(x, x)`` left unexplained at an explained row.
     max_rank : int
-        Most features; ``residual`` tells what they leave unexplained.
+        Most features; ``residual`` tells what they leave unexplained, which is then added to the noise.
 
     Attributes
     ----------
@@ -66,6 +66,9 @@ class LowRankPosterior(Posterior):
     ) -> None:
         super().__init__(Y, U, parameters, jitter)
         self.pivots, Z, self.residual = _features(kernel, X, tolerance, max_rank, rng)
+        # What the features leave unexplained counts as noise of every row, so that too few of them widen the answer.
+        self.h += self.residual
+        self.h_boundary += self.residual
         self._L = Z[self.pivots]  # lower triangular by construction
         q, d = Z.shape[1], Y.shape[1]
         squares, self._V = eigh(Z.T @ Z)

@@ -43,8 +43,12 @@ class Kernel(SklearnKernel, ABC):
         rows = None if X is None else _rows(X, "X")
         if graph is not None and rows is not None and rows.shape[1] != graph.points.shape[1]:
             raise InputError(f"X has {rows.shape[1]} features but the boundary has {graph.points.shape[1]}.")
+        self.check()
         self._fit(graph, rows)
         return self
+
+    def check(self) -> None:  # noqa: B027  a kernel may have no parameters
+        """Refuse parameters that can never be used."""
 
     @abstractmethod
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
@@ -85,6 +89,10 @@ class Kernel(SklearnKernel, ABC):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         K = self.gram(X) if Y is None else self.cross(X, Y)
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({shown})"
 
     def is_stationary(self) -> bool:
         return False

@@ -25,14 +25,14 @@ class _Pair(Kernel):
     def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """The operation, entry by entry."""
 
+    def check(self) -> None:
+        _check_part("first", self.first)
+        _check_part("second", self.second)
+
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        for name in ("first", "second"):
-            part = getattr(self, name)
-            if not isinstance(part, Kernel):
-                raise ParameterTypeError(f"{name} must be a kernel of gpec.kernels, got {type(part).__name__}.")
-            # a copy: the same object may stand elsewhere
-            setattr(self, f"{name}_", part.__sklearn_clone__())
-            getattr(self, f"{name}_").fit(graph, X)
+        # copies: the same object may stand elsewhere
+        self.first_ = self.first.__sklearn_clone__().fit(graph, X)
+        self.second_ = self.second.__sklearn_clone__().fit(graph, X)
 
     def against(self, Y: FloatArray) -> Against:
         self._require_fitted("second_")
@@ -83,12 +83,12 @@ class Scaled(Kernel):
         self.factor = factor
         self.kernel = kernel
 
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
+    def check(self) -> None:
         check_positive("factor", self.factor)
-        if not isinstance(self.kernel, Kernel):
-            raise ParameterTypeError(f"kernel must be a kernel of gpec.kernels, got {type(self.kernel).__name__}.")
-        self.kernel_ = self.kernel.__sklearn_clone__()
-        self.kernel_.fit(graph, X)
+        _check_part("kernel", self.kernel)
+
+    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
+        self.kernel_ = self.kernel.__sklearn_clone__().fit(graph, X)
 
     def against(self, Y: FloatArray) -> Against:
         self._require_fitted("kernel_")
@@ -116,3 +116,9 @@ class Scaled(Kernel):
     def restore(self, state: dict[str, Any]) -> Self:
         self.kernel_ = self.kernel.__sklearn_clone__().restore(state["kernel"])
         return self
+
+
+def _check_part(name: str, part: object) -> None:
+    if not isinstance(part, Kernel):
+        raise ParameterTypeError(f"{name} must be a kernel of gpec.kernels, got {type(part).__name__}.")
+    part.check()

@@ -11,7 +11,7 @@ from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Against, Kernel, _rows
 from gpec.table import FloatArray
-from gpec.validation import check_positive
+from gpec.validation import check_auto
 
 __all__ = ["RBF"]
 
@@ -30,12 +30,13 @@ class RBF(Kernel):
     def __init__(self, lengthscale: float | Literal["auto"] = "auto") -> None:
         self.lengthscale = lengthscale
 
+    def check(self) -> None:
+        check_auto("lengthscale", self.lengthscale)
+
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
         if not isinstance(self.lengthscale, str):
-            self.lengthscale_ = check_positive("lengthscale", self.lengthscale)
+            self.lengthscale_ = float(self.lengthscale)
             return
-        if self.lengthscale != "auto":
-            raise InputError(f"lengthscale={self.lengthscale!r} must be 'auto' or a number greater than 0.")
         if X is None:
             raise InputError("lengthscale='auto' needs rows: call fit(boundary, X), or give a number.")
         rows = X[:: max(len(X) // _ROWS_FOR_LENGTHSCALE, 1)][:_ROWS_FOR_LENGTHSCALE]

@@ -23,7 +23,7 @@ from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Against, Kernel, _rows
 from gpec.kernels.factor import Factor, factorize
 from gpec.table import FloatArray
-from gpec.validation import check_positive
+from gpec.validation import check_auto
 
 __all__ = ["EG", "WEG"]
 
@@ -37,12 +37,13 @@ class _BoundaryKernel(Kernel):
     lam: float | Literal["auto"]
     normalize: bool
 
+    def check(self) -> None:
+        check_auto("lam", self.lam)
+
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
         if graph is None:
             raise InputError(f"{type(self).__name__} needs boundary points: call fit(boundary_points).")
-        lam = 1.0 / graph.median_distance if isinstance(self.lam, str) else check_positive("lam", self.lam)
-        if isinstance(self.lam, str) and self.lam != "auto":
-            raise InputError(f"lam={self.lam!r} must be 'auto' or a number greater than 0.")
+        lam = 1.0 / graph.median_distance if isinstance(self.lam, str) else float(self.lam)
         factor = factorize(graph, lam)
         self._set(graph.points, graph.multiplicity.astype(np.float64), lam, factor)
 
@@ -206,14 +207,16 @@ class WEG(_BoundaryKernel):
         self.rho = rho
         self.normalize = normalize
 
+    def check(self) -> None:
+        super().check()
+        check_auto("rho", self.rho, zero=True)
+
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        if isinstance(self.rho, str) and self.rho != "auto":
-            raise InputError(f"rho={self.rho!r} must be 'auto' or a number of at least 0.")
         super()._fit(graph, X)
         if isinstance(self.rho, str):
             self.rho_ = self._choose_rho(self.points_ if X is None else X)
         else:
-            self.rho_ = check_positive("rho", self.rho, zero=True)
+            self.rho_ = float(self.rho)
 
     def _weights(self, X: FloatArray) -> FloatArray:
         return _softmax(self._affinity(X), self.rho_, self.multiplicity_)
