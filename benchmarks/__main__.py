@@ -15,8 +15,8 @@ PARTS = {
     "against_plain": (
         "Geodesics and kernel against a plain implementation of the paper",
         "Census (12 features), XGBoost, J = 5,000, 100 explained and 100 queried rows, k = 10, noise 1e-4, unit scale. "
-        "*plain*: networkx all-pairs shortest paths and dense J x J products, its eigenvalue repair (another 14 s) not "
-        "counted. *gpec*: best of three, everything from points to variances, the choice of lam and rho included. "
+        "*plain*: networkx all-pairs shortest paths and dense J x J products, the eigenvalue repair it would need "
+        "not counted. *gpec*: best of three, everything from points to variances, the choice of lam and rho included. "
         "*error*: mean absolute error of the variances as a share of their mean, against the plain implementation with "
         "the negative eigenvalues of G clipped. Against G as it comes the error says nothing: that G is indefinite, so "
         "its 'variances' are not variances (see the least one).",

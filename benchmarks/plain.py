@@ -7,6 +7,7 @@ eigenvalues, without which the "variances" may be negative.
 import networkx
 import numpy as np
 from sklearn.neighbors import kneighbors_graph
+from threadpoolctl import threadpool_limits
 
 
 def geodesics(points, k):
@@ -34,7 +35,8 @@ def variances(G, points, explained, queries, rho, noise):
 
 
 def repaired(G):
-    eigenvalues, vectors = np.linalg.eigh((G + G.T) / 2)
-    G = (vectors * np.maximum(eigenvalues, 0)) @ vectors.T
+    with threadpool_limits(1, "blas"):  # a second thread stalls when the machine is busy
+        eigenvalues, vectors = np.linalg.eigh((G + G.T) / 2)
+        G = (vectors * np.maximum(eigenvalues, 0)) @ vectors.T
     scale = np.sqrt(np.diag(G))
     return G / scale[:, None] / scale

@@ -47,7 +47,7 @@ class Kernel(SklearnKernel, ABC):
         self._fit(graph, rows)
         return self
 
-    def check(self) -> None:  # noqa: B027  a kernel may have no parameters
+    def check(self) -> None:
         """Refuse parameters that can never be used."""
 
     @abstractmethod
