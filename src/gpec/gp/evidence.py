@@ -55,7 +55,7 @@ def fixed_parameters(scale: float, d: int) -> Parameters:
 
 def fit_parameters(K: FloatArray, Y: FloatArray, U: FloatArray) -> Parameters:
     """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``, kernel matrix ``K (N, N)``."""
-    eigenvalues, Q = eigh(K)
+    eigenvalues, Q = eigh(K, driver="evd")
     eigenvalues = np.maximum(eigenvalues, 0.0)
     d = Y.shape[1]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)

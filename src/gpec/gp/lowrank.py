@@ -71,7 +71,7 @@ class LowRankPosterior(Posterior):
         self.h_boundary += self.residual
         self._L = Z[self.pivots]  # lower triangular by construction
         q, d = Z.shape[1], Y.shape[1]
-        squares, self._V = eigh(Z.T @ Z)
+        squares, self._V = eigh(Z.T @ Z, driver="evd")
         self._squares = np.maximum(squares, 0.0)[:, None]
         smallest = float(self.h_boundary.min())
         self.condition = (float(self._squares.max()) + smallest) / smallest

@@ -137,7 +137,7 @@ class ExactPosterior(Posterior):
     ) -> None:
         super().__init__(Y, U, parameters, jitter)
         N, d = Y.shape
-        eigenvalues, self._Q = eigh(K)
+        eigenvalues, self._Q = eigh(K, driver="evd")
         self._eigenvalues = np.maximum(eigenvalues, 0.0)[:, None]
         self._o = self._Q.sum(axis=0)
         self._inverse = {"boundary": 1.0 / (self._eigenvalues + self.h_boundary)}

@@ -56,18 +56,18 @@ def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
     with np.errstate(over="ignore"):  # beyond the largest number similarity is 0
         C = np.exp(-lam * graph.distances).T  # (J, L); 0 between components
     if graph.is_exact:
-        a, V = eigh((C + C.T) / 2)
+        a, V = eigh((C + C.T) / 2, driver="evd")
         positive = a > 0
         B = V[:, positive] * np.sqrt(a[positive])
     else:
         A = C[graph.landmarks]
-        a, V = eigh((A + A.T) / 2)
+        a, V = eigh((A + A.T) / 2, driver="evd")
         keep = np.abs(a) > _CUT * a[-1]
         F = C @ (V[:, keep] / np.sqrt(np.abs(a[keep])))
         del C
         # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
         R = cholesky(F.T @ F)
-        a, V = eigh((R * np.sign(a[keep])) @ R.T)
+        a, V = eigh((R * np.sign(a[keep])) @ R.T, driver="evd")
         positive = a > 0
         B = F @ solve_triangular(R, V[:, positive] * np.sqrt(a[positive]))
     norm = np.sqrt(np.einsum("ij,ij->i", B, B))
