@@ -108,6 +108,20 @@ class TestResidual:
         assert low.residual == pytest.approx(left.max(), rel=1e-9)
         assert low.residual > 0.1
 
+    @pytest.mark.parametrize("rank", [40, 150])
+    def test_too_few_features_never_understate_the_variance(self, rank):
+        rng = np.random.default_rng(5)
+        rows, queries = rng.normal(size=(300, 3)), 1.2 * rng.normal(size=(100, 3))
+        kernel = RBF(0.5).fit()
+        K = kernel.gram(rows)
+        values = rng.multivariate_normal(np.zeros(300), K, size=2, method="eigh").T
+        noise, unit = np.full((300, 2), 1e-4), fixed_parameters(1.0, 2)
+        dense = ExactPosterior(K, values, noise, unit).predict(*kernel.against(rows)(queries))
+        low = LowRankPosterior(kernel, rows, values, noise, unit, rng=np.random.default_rng(6), max_rank=rank)
+        few = low.predict(*kernel.against(rows[low.pivots])(queries))
+        assert (few.variance >= 0.999 * dense.variance).all()
+        assert (np.abs(few.mean - dense.mean) <= 4 * np.sqrt(few.variance)).all()
+
     def test_it_falls_with_the_rank(self):
         kernel = RBF(3.0).fit()
         residuals = [

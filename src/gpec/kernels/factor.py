@@ -46,7 +46,7 @@ class Factor:
 def factorize(graph: GeodesicGraph, lam: float) -> Factor:
     """Factor of ``exp(-lam d)`` over the points of ``graph``.
 
-    One BLAS thread: a second one gains a third on an idle machine and costs a factor of ten on a busy one.
+    One BLAS thread: with the other of two cores busy, a second one made the eigenvalue problem thirty times slower.
     """
     with threadpool_limits(1, "blas"):
         return _factorize(graph, lam)
