@@ -6,6 +6,7 @@ eigenvalues, without which the "variances" may be negative.
 
 import networkx
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.neighbors import kneighbors_graph
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +37,7 @@ def variances(G, points, explained, queries, rho, noise):
 
 def repaired(G):
     with threadpool_limits(1, "blas"):  # a second thread stalls when the machine is busy
-        eigenvalues, vectors = np.linalg.eigh((G + G.T) / 2)
+        eigenvalues, vectors = eigh((G + G.T) / 2, driver="evd")
         G = (vectors * np.maximum(eigenvalues, 0)) @ vectors.T
     scale = np.sqrt(np.diag(G))
     return G / scale[:, None] / scale

@@ -194,6 +194,12 @@ class GPEC(BaseEstimator):
         probe = job.explained[:_PROBE_ROWS]
         answer = model.probabilities(probe)
 
+        with clock("boundary"):  # M
+            try:
+                boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
+            except (BoundaryNotFoundError, ModelMismatchError):
+                model.require_repeatable(probe, answer)  # if this is why, say so
+                raise
         with clock("explainer"):  # E, U
             if job.given is not None:
                 observed = check_attribution(job.given, len(job.explained), table.n_features, model, given=True)
@@ -201,12 +207,6 @@ class GPEC(BaseEstimator):
             else:
                 observed = self._observe(bound(job.explainer, model, job.background), job.explained, seed)
                 U, noise_source = noise_variance(self.noise, observed, job.explainer, job.explained, seed)
-        with clock("boundary"):  # M
-            try:
-                boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
-            except (BoundaryNotFoundError, ModelMismatchError):
-                model.require_repeatable(probe, answer)  # if this is why, say so
-                raise
         E = table.embed(job.explained)
         layers = []
         with threadpool_limits(1, "blas"):  # see gpec.kernels.factor

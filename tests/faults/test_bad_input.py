@@ -15,7 +15,7 @@ from scipy.special import expit
 
 import gpec
 from gpec.boundary import BisectionSampler, BoundarySample
-from gpec.errors import BoundaryNotFoundError, GPECError, InputError, NumericalError, ParameterTypeError
+from gpec.errors import BoundaryNotFoundError, ExplainerError, GPECError, InputError, NumericalError, ParameterTypeError
 from gpec.explainers import KernelShap
 from gpec.kernels import EG, RBF, WEG
 
@@ -617,3 +617,38 @@ def test_scales_of_attributions(make, models, X, exponent, noise):
         one = one.explain(X[:5], attribution="posterior")
         np.testing.assert_allclose(e.std / scale, one.std, rtol=1e-3)
         np.testing.assert_allclose(e.values / scale, one.values, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1.1e151, 1e160, 1e300])
+def test_attributions_too_large_to_be_squared(make, models, X, size):
+    def explainer(X):
+        return size * np.sign(models.slopes(X))
+
+    with pytest.raises(ExplainerError, match=r"The explainer's answer has .* at most 1e\+151 in size"):
+        make(explainer=explainer).fit(X)
+    with pytest.raises(InputError, match=r"^attributions has .* at most 1e\+151 in size"):
+        make().fit(X, attributions=explainer(X))
+    with pytest.raises(ExplainerError, match=r"The explainer's variance has .* at most 1e\+302 in size"):
+        make(explainer=lambda X: (X, np.full(X.shape, 1.1e302))).fit(X)
+
+
+TINY = {
+    "one feature": (np.array([1.0, 1e-170, 1e-320]), "auto"),
+    "one feature, with noise": (np.array([1.0, 1e-170, 1e-320]), 1e-3),
+    "all features": (1e-200, "auto"),
+    "much noise": (1e-150, 1.0),
+    "very much noise": (1.0, 1e300),
+}
+
+
+@pytest.mark.parametrize("case", TINY)
+def test_attributions_too_small_to_be_squared(make, models, X, case):
+    """Features that hardly matter, or noise that drowns them, must not stop the others."""
+    size, noise = TINY[case]
+    g = make(explainer=lambda X: size * models.slopes(X), noise=noise)
+    try:
+        e = g.fit(X).explain(X[:5], attribution="posterior")
+    except NumericalError:
+        return
+    assert np.isfinite(e.lower).all()
+    assert np.isfinite(e.upper).all()

@@ -17,6 +17,8 @@ from gpec.table import FloatArray
 
 __all__ = ["Attribution", "Explainer", "check_attribution"]
 
+_LARGEST = 1e151  # squares of larger attributions would overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
@@ -126,7 +128,8 @@ def check_attribution(
     values = _shape(whose[0], raw, n, d, classes, start, error)
     variance = None
     if answer.variance is not None:
-        variance = _shape(whose[1], _numbers(whose[1], answer.variance, error), n, d, classes, start, error)
+        raw_variance = _numbers(whose[1], answer.variance, error)
+        variance = _shape(whose[1], raw_variance, n, d, classes, start, error, _LARGEST**2)
         if (variance < 0).any():
             row, f = np.argwhere(variance < 0)[0][:2]
             raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
@@ -172,6 +175,7 @@ def _shape(
     classes: int,
     start: int,
     error: type[ExplainerError] | type[InputError],
+    limit: float = _LARGEST,
 ) -> FloatArray:
     if classes == 2 and values.ndim == 3 and values.shape[2] in (1, 2):
         values = values[:, :, -1]
@@ -181,8 +185,11 @@ def _shape(
             f"{what} has shape {values.shape} for {n} rows of a model with {classes} classes; expected {expected}"
             + (", one column of attributions for each class." if classes > 2 else ".")
         )
-    bad = ~np.isfinite(values)
+    bad = ~(np.abs(values) <= limit)
     if bad.any():
         index = np.argwhere(bad)[0]
-        raise error(f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}.")
+        raise error(
+            f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}; all numbers must be "
+            f"finite and at most {limit:g} in size."
+        )
     return values

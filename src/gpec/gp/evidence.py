@@ -21,11 +21,14 @@ from scipy.optimize import minimize, minimize_scalar
 
 from gpec.table import FloatArray
 
-__all__ = ["LEAST_NUGGET", "Parameters", "fit_parameters", "fixed_parameters"]
+__all__ = ["LARGEST_NOISE", "LEAST_NUGGET", "Parameters", "fit_parameters", "fixed_parameters"]
 
 # Without a nugget the scale of a deterministic explainer would be set by the jitter.
 LEAST_NUGGET = 1e-6
+# Noise beyond this many times the scale leaves nothing to learn; the bound keeps it a number.
+LARGEST_NOISE = 1e100
 _LARGEST_NUGGET = 1e4
+_LEAST_SPREAD = 1e-150  # its square is still a number
 _SCALE_RANGE = (1e-8, 1e8)  # in units of the attributions' variance
 
 
@@ -62,10 +65,11 @@ def fit_parameters(K: FloatArray, Y: FloatArray, U: FloatArray) -> Parameters:
     for f in range(d):
         size = float(np.abs(Y[:, f]).max())
         spread = float((Y[:, f] / size).std() * size) if size > 0 else 0.0
-        if spread <= 1e-13 * size:
+        if spread <= max(1e-13 * size, _LEAST_SPREAD):
             continue  # the feature is never used: nothing varies
         y = (Y[:, f] - Y[:, f].mean()) / spread
-        u = U[:, f] / spread**2
+        with np.errstate(over="ignore"):
+            u = np.minimum(U[:, f] / spread**2, LARGEST_NOISE)
         if np.ptp(u) == 0:
             s, g = _constant_noise(eigenvalues, Q.T @ y, Q.sum(axis=0), float(u[0]))
         else:

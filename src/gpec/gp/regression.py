@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from gpec.errors import NumericalError
-from gpec.gp.evidence import LEAST_NUGGET, Parameters
+from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.table import FloatArray, IntArray
 
 __all__ = ["JITTER", "ExactPosterior", "Posterior", "Prediction"]
@@ -61,7 +61,9 @@ class Posterior(ABC):
         scale = np.where(self.flat, 1.0, parameters.scale)
         self.scale = scale
         # ``h``: noise in units of the scale. The floor keeps a noise-free matrix invertible.
-        self.h = np.maximum(parameters.nugget + U / scale, LEAST_NUGGET) + jitter
+        with np.errstate(over="ignore"):
+            noise = np.minimum(U / scale, LARGEST_NOISE)
+        self.h = np.maximum(parameters.nugget + noise, LEAST_NUGGET) + jitter
         self.h_boundary = np.maximum(parameters.nugget, LEAST_NUGGET) + jitter
         self.noisy = U.any(axis=0)
         same = np.ptp(self.h, axis=0) == 0

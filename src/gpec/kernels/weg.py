@@ -23,7 +23,7 @@ from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Against, Kernel, _rows
 from gpec.kernels.factor import Factor, factorize
 from gpec.table import FloatArray
-from gpec.validation import check_auto
+from gpec.validation import check_auto, check_choice
 
 __all__ = ["EG", "WEG"]
 
@@ -210,6 +210,7 @@ class WEG(_BoundaryKernel):
     def check(self) -> None:
         super().check()
         check_auto("rho", self.rho, zero=True)
+        check_choice("normalize", self.normalize, (True, False))
 
     def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
         super()._fit(graph, X)
