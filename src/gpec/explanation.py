@@ -115,8 +115,7 @@ class Explanation:
         if len(keys) > len(self.axes):
             raise InputError(f"{len(keys)} indices for an explanation with the axes {self.axes}.")
         result = self
-        # from the last axis on, so that a dropped axis does not shift those still to be selected
-        for axis, index in reversed(list(zip(self.axes, keys, strict=False))):
+        for axis, index in zip(self.axes, keys, strict=False):
             result = result._select(axis, index)
         return result
 
