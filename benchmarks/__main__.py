@@ -28,7 +28,8 @@ PARTS = {
         "How many neighbours, which landmarks, and whether to clip the landmark kernel before or after projecting. "
         "Census, XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
     ),
-    "growth": ("Growth and memory", "Each in a process of its own."),
+    "growth": ("Growth", "Each in a process of its own, best of two."),
+    "memory": ("Memory, and many rows", "Each in a process of its own."),
 }
 
 

@@ -28,7 +28,7 @@ LEAST_NUGGET = 1e-6
 # Noise beyond this many times the scale leaves nothing to learn; the bound keeps it a number.
 LARGEST_NOISE = 1e100
 _LARGEST_NUGGET = 1e4
-_LEAST_SPREAD = 1e-150  # its square is still a number
+_LEAST_SPREAD = 1e-152  # its square is still a number
 _SCALE_RANGE = (1e-8, 1e8)  # in units of the attributions' variance
 
 
