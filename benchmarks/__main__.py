@@ -44,7 +44,9 @@ def main(chosen):
         "# Benchmark results",
         "",
         f"gpec {gpec.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {date.today()}. "
-        "Written by `make bench`; ratios are measured in one run, absolute times depend on the machine.",
+        "Written by `make bench`. Each ratio is measured in one run; the sections of this "
+        "page may come from runs of different days or commits, since parts can be run alone. Absolute times depend on "
+        "the machine.",
     ]
     for name, (title, note) in PARTS.items():
         if name in results:

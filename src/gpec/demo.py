@@ -68,9 +68,9 @@ def run(picture: Path, console: Console) -> None:
 
 def _patient_table(row: Explanation, name: int, risk: float) -> TextTable:
     table = TextTable(title=f"Patient {name}: P(malignant) = {risk:.2f}", title_justify="left")
-    for column, justify in (("feature", "left"), ("value", "right"), ("pushes by", "right")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    table.add_column("95% interval", justify="right")
+    table.add_column("feature")
+    for column in ("value", "pushes by", "95% interval"):
+        table.add_column(column, justify="right")
     table.add_column("direction")
     top = row[np.argsort(-np.abs(row.values), kind="stable")[:_TOP]]
     for feature, value, push, low, high, word in zip(
