@@ -19,8 +19,8 @@ PARTS = {
         "not counted. *gpec*: best of three, everything from points to variances, the choice of lam and rho included. "
         "*error*: mean absolute error of the variances as a share of their mean, against the plain implementation with "
         "the negative eigenvalues of G clipped. Against G as it comes the error says nothing: that G is indefinite, so "
-        "its 'variances' are not variances (see the least one). Seeds 0 to 2 also served to choose the number of landmarks "
-        "and the cut; docs/method.md has two fresh seeds, one of which exceeds 3%.",
+        "its 'variances' are not variances (see the least one). Seeds 0 to 2 also served to choose the number of "
+        "landmarks and the cut; docs/method.md has two fresh seeds, one of which exceeds 3%.",
     ),
     "sampling": ("Boundary points", "An XGBoost model on Census, nearest pairs."),
     "inference": ("Inference against the arithmetic limit", ""),
