@@ -32,7 +32,7 @@ def agreement(ours, theirs):
     return np.abs(ours - theirs).mean() / theirs.mean(), np.corrcoef(ours, theirs)[0, 1]
 
 
-def run(J=5_000, cases=(("nearest", 0), ("nearest", 1), ("nearest", 2), ("random", 0))):
+def run(J=5_000, cases=(("nearest", 5), ("nearest", 6), ("nearest", 7), ("random", 5))):
     model, X = census.model_and_rows()
     center, scale = X.mean(axis=0), X.std(axis=0)
     lines = []

@@ -10,9 +10,11 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 __all__ = [
     "BoundaryNotFoundError",
     "CorruptFileError",
+    "DownloadError",
     "ExplainerError",
     "FewBoundaryPointsWarning",
     "GPECError",
+    "IncompleteDataWarning",
     "InputError",
     "MissingExtraError",
     "ModelCallError",
@@ -37,11 +39,24 @@ class ParameterTypeError(GPECError, TypeError):
     """An argument has a type that cannot be used."""
 
 
-class ModelCallError(GPECError, RuntimeError):
+class _ModelError(GPECError, RuntimeError):
+    """A call of the user's model failed.
+
+    ``rows`` are the first and last row of the prediction that may be the cause, ``explained`` those of the rows that were
+    being explained, where this is known.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(message)
+        self.rows = rows
+        self.explained: tuple[int, int] | None = None
+
+
+class ModelCallError(_ModelError):
     """The user's model raised an exception; the exception is chained."""
 
 
-class ModelOutputError(GPECError, RuntimeError):
+class ModelOutputError(_ModelError):
     """The user's model returned something that is not a prediction."""
 
 
@@ -62,7 +77,11 @@ class NumericalError(GPECError, RuntimeError):
 
 
 class CorruptFileError(GPECError, ValueError):
-    """A file is not a gpec archive, or is damaged."""
+    """A file is not what it should be, or is damaged."""
+
+
+class DownloadError(GPECError, OSError):
+    """A data file is not here and cannot be fetched."""
 
 
 class MissingExtraError(GPECError, ImportError):
@@ -79,3 +98,7 @@ class FewBoundaryPointsWarning(UserWarning):
 
 class StochasticExplainerWarning(UserWarning):
     """The explainer answers differently from run to run and its noise is not accounted for."""
+
+
+class IncompleteDataWarning(UserWarning):
+    """Only a part of a data set is there."""

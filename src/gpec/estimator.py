@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -204,8 +204,12 @@ class GPEC(BaseEstimator):
             if job.given is not None:
                 observed = check_attribution(job.given, len(job.explained), table.n_features, model, given=True)
                 U, noise_source = noise_variance(self.noise, observed, None, job.explained, seed)
+                if job.explainer is not None and job.explainer.learns:  # the rows are here now, and not in explain
+                    job.explainer.meet(model, job.background, job.rows, seed)
             else:
-                observed = self._observe(bound(job.explainer, model, job.background), job.explained, seed)
+                explainer = cast(Explainer, job.explainer)  # prepare saw to it
+                explainer.meet(model, job.background, job.rows, seed)
+                observed = self._observe(explainer, job.explained, seed)
                 U, noise_source = noise_variance(self.noise, observed, job.explainer, job.explained, seed)
         E = table.embed(job.explained)
         layers = []
@@ -226,6 +230,7 @@ class GPEC(BaseEstimator):
             table,
             model,
             job.explainer,
+            {} if job.explainer is None else job.explainer.fitted_state(),
             job.background,
             job.explained,
             observed,
@@ -287,7 +292,7 @@ class GPEC(BaseEstimator):
         with clock("explainer"):
             answer = None
             if attribution == "explainer":
-                answer = self._observe(bound(fitted.explainer, model, fitted.background), Z, fitted.seed)
+                answer = self._observe(bound(fitted), Z, fitted.seed)
         with clock("gp"):
             V = predict(fitted.layers, embedded, self.n_jobs, self.progress)
         values = V.mean if answer is None else answer.values

@@ -73,6 +73,7 @@ class Fitted:
     table: Table
     model: Model
     explainer: Explainer | None
+    learned: dict[str, Any]  # by the explainer
     background: FloatArray
     explained: FloatArray
     observed: Attribution
@@ -84,12 +85,15 @@ class Fitted:
     seed: int
 
 
-def bound(explainer: Explainer | None, model: Model, background: FloatArray) -> Explainer:
+def bound(fitted: Fitted) -> Explainer:
     """The explainer, introduced to the model when it is first needed."""
+    explainer = fitted.explainer
     if explainer is None:
         raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
     if not hasattr(explainer, "model_"):
-        explainer.bind(model, background)
+        explainer.bind(fitted.model, fitted.background)
+        if explainer.learns:
+            explainer.restore(fitted.learned)
     return explainer
 
 

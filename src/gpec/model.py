@@ -124,7 +124,8 @@ class Model:
         except Exception as error:
             raise ModelCallError(
                 f"The model raised {type(error).__name__} on call {self.n_calls} (rows {start} to "
-                f"{start + len(Z) - 1} of {total}): {error}"
+                f"{start + len(Z) - 1} of {total}): {error}",
+                (start, start + len(Z) - 1),
             ) from error
         self._require_untouched(rows, Z, start)
         return self._check(raw, len(Z), start)
@@ -139,7 +140,8 @@ class Model:
                 changed = int(differs.any(axis=1).argmax())
             raise ModelOutputError(
                 f"The model changed the rows it was given (call {self.n_calls}, row {start + changed}); let it work on "
-                "a copy."
+                "a copy.",
+                (start + changed, start + changed),
             )
 
     def _check(self, raw: Any, n: int, start: int) -> FloatArray:
@@ -152,11 +154,13 @@ class Model:
         except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
             raise ModelOutputError(
                 f"The model returned a {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
-                "return, for each row, one probability or one for each class."
+                "return, for each row, one probability or one for each class.",
+                (start, start + n - 1),
             ) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
             raise ModelOutputError(
-                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or ({n}, classes)."
+                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or ({n}, classes).",
+                (start, start + n - 1),
             )
         if output.ndim == 1:
             output = output[:, None]
@@ -171,14 +175,16 @@ class Model:
         elif columns != self._n_columns:
             raise ModelOutputError(
                 f"The model returned {columns} columns {where} but {self._n_columns} before; it must return the same "
-                "classes on every call."
+                "classes on every call.",
+                (start, start + n - 1),
             )
         bad = ~np.isfinite(output)
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise ModelOutputError(
                 f"The model returned {output[row, column]} {where}, row {start + row}; it must give finite numbers "
-                "everywhere near the data, not only for the rows of X."
+                "everywhere near the data, not only for the rows of X.",
+                (start + int(row), start + int(row)),
             )
         if self.output == "probability":
             bad = (output < -_RANGE_SLACK) | (output > 1 + _RANGE_SLACK)
@@ -186,7 +192,8 @@ class Model:
                 row, column = np.argwhere(bad)[0]
                 raise ModelOutputError(
                     f"The model returned {output[row, column]:.6g} {where}, row {start + row}, which is not a "
-                    "probability; if it returns logits, set model_output='logit'."
+                    "probability; if it returns logits, set model_output='logit'.",
+                    (start + int(row), start + int(row)),
                 )
             output = np.clip(output, 0.0, 1.0)
         if columns == 1:

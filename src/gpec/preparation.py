@@ -17,7 +17,15 @@ from gpec.explainers.noise import check_noise, check_noise_shape
 from gpec.kernels import RBF, WEG, Kernel
 from gpec.model import Model
 from gpec.table import FloatArray, Table
-from gpec.validation import check_auto, check_choice, check_count, check_finite_array, make_seed, spawn
+from gpec.validation import (
+    check_auto,
+    check_background,
+    check_choice,
+    check_count,
+    check_finite_array,
+    make_seed,
+    spawn,
+)
 
 if TYPE_CHECKING:
     from gpec.estimator import GPEC
@@ -69,7 +77,7 @@ def prepare(g: GPEC, X: Any, X_explained: Any, attributions: Any, variance: Any)
             "give a number."
         )
     model = Model(g.model, table, model_output=g.model_output, threshold=g.threshold)
-    background = _background_rows(g.background, table, Z, seed)
+    background = check_background(g.background, table, Z, seed)
     return Job(table, model, kernel, sampler, explainer, Z, explained, background, given, seed)
 
 
@@ -188,12 +196,3 @@ def _aligned(name: str, values: Any, table: Table) -> Any:
     if len(columns) != table.n_features or set(columns) != set(table.labels):
         raise InputError(f"{name} has the columns {columns}, but X has {list(table.labels)}.")
     return values[list(table.labels)]
-
-
-def _background_rows(background: Any, table: Table, Z: FloatArray, seed: int) -> FloatArray:
-    if isinstance(background, (int, np.integer)) and not isinstance(background, bool):
-        count = check_count("background", background)
-        return Z if count >= len(Z) else Z[spawn(seed, 11).permutation(len(Z))[:count]]
-    if isinstance(background, (bool, float)):
-        raise ParameterTypeError(f"background={background!r} must be a whole number of rows, or the rows.")
-    return table.encode(background, "background")

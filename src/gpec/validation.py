@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.table import FloatArray
+from gpec.table import FloatArray, Table
 
 __all__ = [
     "check_auto",
+    "check_background",
     "check_choice",
     "check_count",
     "check_finite_array",
@@ -102,3 +103,13 @@ def make_seed(random_state: Any) -> int:
 def spawn(seed: int, *key: int) -> np.random.Generator:
     """An independent generator for one purpose, the same whatever else was drawn before."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+def check_background(background: Any, table: Table, Z: FloatArray, seed: int) -> FloatArray:
+    """Encoded background rows: as many of ``Z`` as a number says, or the rows given."""
+    if isinstance(background, (int, np.integer)) and not isinstance(background, bool):
+        count = check_count("background", background)
+        return Z if count >= len(Z) else Z[spawn(seed, 11).permutation(len(Z))[:count]]
+    if isinstance(background, (bool, float)):
+        raise ParameterTypeError(f"background={background!r} must be a whole number of rows, or the rows.")
+    return table.encode(background, "background")

@@ -169,7 +169,7 @@ def test_errors(name):
         return
     assert issubclass(kind, gpec.errors.GPECError)
     if name != "GPECError":
-        python = (ValueError, TypeError, RuntimeError, ImportError)
+        python = (ValueError, TypeError, RuntimeError, ImportError, OSError)
         assert issubclass(kind, python), f"{name} is none of the kinds a caller would catch"
     assert str(kind("a sentence")) == "a sentence"
 

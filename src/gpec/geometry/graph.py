@@ -20,7 +20,7 @@ from gpec.validation import check_choice, check_count, check_finite_array, make_
 __all__ = ["GeodesicGraph"]
 
 # All pairs of points up to this many; beyond, distances from this many landmarks.
-_AUTO_LANDMARKS = 1_000
+_AUTO_LANDMARKS = 1_250
 _ENTRIES_FOR_MEDIAN = 1_000_000  # of more distances, an evenly spaced part tells the median
 _MOST_LANDMARKS = 5_000
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
@@ -91,7 +91,7 @@ class GeodesicGraph:
         n_neighbors : int
             Neighbours of each point besides itself.
         n_landmarks : int or "auto"
-            Points from which distances are computed. "auto": all points, but at most 1,000 of them; never more than
+            Points from which distances are computed. "auto": all points, but at most 1,250 of them; never more than
             5,000.
         components : {"separate", "bridge"}
             Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
