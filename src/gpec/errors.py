@@ -42,8 +42,8 @@ class ParameterTypeError(GPECError, TypeError):
 class _ModelError(GPECError, RuntimeError):
     """A call of the user's model failed.
 
-    ``rows`` are the first and last row of the prediction that may be the cause, ``explained`` those of the rows that were
-    being explained, where this is known.
+    ``rows`` are the first and last row of the prediction that may be the cause, ``explained`` those of the rows that
+    were being explained, where this is known.
     """
 
     def __init__(self, message: str, rows: tuple[int, int] = (0, 0)) -> None:

@@ -43,8 +43,8 @@ class Attribution:
 class Explainer(BaseEstimator, ABC):
     """Base of the explainers: implement :meth:`_explain`, and :meth:`bind` or :meth:`learn` where there is need.
 
-    :class:`gpec.GPEC` calls ``bind``, then ``learn``, then ``explain`` as often as it likes. Alone, an explainer is used
-    as ``explainer.fit(model, X)`` and then ``explainer(X)``.
+    :class:`gpec.GPEC` calls ``bind``, then ``learn``, then ``explain`` as often as it likes. Alone, an explainer is
+    used as ``explainer.fit(model, X)`` and then ``explainer(X)``.
 
     Attributes
     ----------

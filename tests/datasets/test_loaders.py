@@ -1,0 +1,356 @@
+"""Every loader on the real files: shapes, counts and codes as published, the split, and what a bad file gives."""
+
+import gzip
+import hashlib
+import os
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import shap
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import gpec
+from gpec import datasets
+from gpec.datasets import nhanes, registry
+from gpec.datasets.images import _read_idx
+from gpec.datasets.tables import _GERMAN
+from gpec.errors import CorruptFileError, DownloadError, IncompleteDataWarning, InputError
+
+DATA = os.environ.get("GPEC_DATA")
+real = pytest.mark.skipif(not DATA, reason="GPEC_DATA does not name a folder with the data files")
+LOADERS = [name for name in datasets.__all__ if name[0].islower() and name != "available"]
+
+
+@pytest.fixture(scope="module")
+def load():
+    """``load(name)``: the data set, read once."""
+    kept = {}
+
+    def of(name):
+        if name not in kept:
+            with pytest.warns(IncompleteDataWarning) if name == "cifar10" else nullcontext():
+                kept[name] = getattr(datasets, name)()
+        return kept[name]
+
+    return of
+
+
+def digest(rows):
+    return hashlib.sha256(np.asarray(rows, dtype="<i8").tobytes()).hexdigest()[:16]
+
+
+# rows, positive rows (or None), feature count, digest of the test rows: the split must never change
+PUBLISHED = {
+    "census": (32_561, 7_841, 12),
+    "online_shoppers": (12_330, 1_908, 17),
+    "german_credit": (1_000, 300, 24),
+    "nhanes_diabetes": (3_183, 438, 27),
+    "pima": (768, 268, 8),
+}
+SPLITS = {
+    "census": "b5ee27621f87116d",
+    "online_shoppers": "63b56a3b3c422979",
+    "german_credit": "d3a4f24df3a2f353",
+    "nhanes_diabetes": "63ed72cd17b1e929",
+    "pima": "235232205496bddb",
+}
+
+
+@real
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_tables_have_the_published_counts(name, load):
+    data = load(name)
+    rows, positive, features = PUBLISHED[name]
+    assert data.X.shape == (rows, features)
+    assert data.y.shape == (rows,)
+    assert data.y.dtype == np.int64
+    assert data.y.sum() == positive
+    assert len(data.class_names) == 2
+    assert tuple(data.X.columns) == data.feature_names
+    assert all(dtype in (np.float64, np.int64) for dtype in data.X.dtypes)
+    if name != "nhanes_diabetes":
+        assert not data.X.isna().any(axis=None)
+
+
+@real
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_split_is_stratified_and_always_the_same(name, load):
+    data = load(name)
+    assert digest(data.test) == SPLITS[name]
+    assert np.array_equal(np.sort(np.concatenate((data.train, data.test))), np.arange(len(data)))
+    assert len(data.test) == pytest.approx(0.2 * len(data), abs=1)
+    assert data.y_test.mean() == pytest.approx(data.y.mean(), abs=1 / len(data.test))
+    assert data.X_train.equals(data.X.iloc[data.train])
+    assert np.array_equal(data.y_train, data.y[data.train])
+    assert len(data.X_test) == len(data.y_test) == len(data.test)
+
+
+@real
+@pytest.mark.parametrize("name", [name for name in LOADERS if not name.endswith("_boundary")])
+def test_descriptions_name_origin_licence_and_citation(name, load):
+    for word in ("Origin: ", "Licence: ", "Cite: "):
+        assert word in load(name).description
+
+
+@real
+@pytest.mark.parametrize("name", ["census", "online_shoppers", "nhanes_diabetes"])
+def test_codes_and_names_belong_together(name, load):
+    data = load(name)
+    named = data.named()
+    assert set(data.categories) == set(data.categorical_features)
+    for column in data.categorical_features:
+        codes = list(data.categories[column])
+        assert codes == sorted(codes)
+        assert set(data.X[column]) <= set(codes)
+        expected = [data.categories[column][code] for code in data.X[column]]
+        assert list(named[column]) == expected
+        assert isinstance(named[column].dtype, pd.CategoricalDtype)
+    assert named.drop(columns=list(data.categories)).equals(data.X.drop(columns=list(data.categories)))
+
+
+class TestCensus:
+    @real
+    def test_it_is_shaps(self, load, monkeypatch):
+        monkeypatch.setattr(shap.datasets, "cache", lambda _: Path(DATA) / "adult" / "adult.data")
+        X, y = shap.datasets.adult()
+        data = load("census")
+        assert list(X.columns) == list(data.feature_names)
+        assert np.array_equal(X.to_numpy(dtype=float), data.X.to_numpy(dtype=float))
+        assert np.array_equal(y, data.y)
+
+    @real
+    def test_names_of_the_first_row(self, load):
+        first = load("census").named().iloc[0]
+        assert (first["Age"], first["Workclass"], first["Relationship"]) == (39.0, "State-gov", "Not-in-family")
+        assert "?" in load("census").categories["Occupation"].values()
+
+    @real
+    def test_a_pipeline_of_names_and_gpec_take_it(self, load):
+        data = load("census")
+        named = data.named().iloc[data.train[:2_000]]
+        encoder = make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), list(data.categorical_features)), remainder=StandardScaler()
+        )
+        model = make_pipeline(encoder, LogisticRegression(max_iter=1_000)).fit(named, data.y[data.train[:2_000]])
+        assert model.score(data.named().iloc[data.test], data.y_test) > 0.82
+        codes = gpec.GPEC(
+            lambda X: np.asarray(X, dtype=float)[:, 0] / 100,
+            lambda X: np.asarray(X, dtype=float),
+            categorical_features=data.categorical_features,
+            n_boundary=20,
+            n_explained=10,
+            random_state=0,
+        )
+        assert codes.fit(data.X.iloc[:200]).explain(data.X.iloc[:3]).values.shape == (3, 12)
+
+
+class TestOnlineShoppers:
+    @real
+    def test_months_and_visitors_keep_their_meaning(self, load):
+        raw = pd.read_csv(Path(DATA) / "online_shoppers" / "online_shoppers_intention.csv")
+        named = load("online_shoppers").named()
+        assert list(named["Month"]) == list(raw["Month"])
+        assert list(named["VisitorType"]) == list(raw["VisitorType"])
+        assert list(named["Weekend"] == "yes") == list(raw["Weekend"])
+        assert list(named["TrafficType"].astype(int)) == list(raw["TrafficType"])
+        assert load("online_shoppers").X.loc[raw["Month"] == "Feb", "Month"].eq(2).all()
+
+
+class TestGermanCredit:
+    @real
+    def test_names_agree_with_the_symbolic_version(self, load):
+        """Each unnamed column is a function of the attribute it is named after."""
+        symbolic = pd.read_csv(Path(DATA) / "german_credit" / "german.data", sep=" ", header=None)
+        X = load("german_credit").X
+        attribute = [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 15, 17, 18, 19, 3, 3, 9, 9, 14, 14, 16, 16, 16]
+        for name, number in zip(_GERMAN, attribute, strict=True):
+            assert X[name].groupby(symbolic[number]).nunique().eq(1).all(), name
+        assert (X["duration_months"] == symbolic[1]).all()
+        assert (X["amount_hundreds"] - symbolic[4] / 100).abs().max() <= 0.5
+        assert (X["age"] == symbolic[12]).all()
+        for name, number, value in [
+            ("purpose_new_car", 3, "A40"), ("purpose_used_car", 3, "A41"), ("no_other_debtors", 9, "A101"),
+            ("co_applicant", 9, "A102"), ("rents", 14, "A151"), ("owns_home", 14, "A152"),
+            ("unskilled_non_resident", 16, "A171"), ("unskilled_resident", 16, "A172"), ("skilled", 16, "A173"),
+        ]:  # fmt: skip
+            assert ((symbolic[number] == value) == (X[name] == 1)).all(), name
+        assert np.array_equal(load("german_credit").y, symbolic[20] - 1)
+
+
+class TestNhanes:
+    @real
+    def test_who_is_counted_as_diabetic(self, load):
+        everyone = datasets.nhanes_diabetes(unknown="negative")
+        assert len(everyone) == 3_329
+        assert len(load("nhanes_diabetes")) == 3_329 - 146
+        assert everyone.y.sum() == load("nhanes_diabetes").y.sum() == 438
+
+    @real
+    def test_osmolality_can_be_left_out(self, load):
+        safe = datasets.nhanes_diabetes(leaky=False)
+        assert safe.X.shape == (3_183, 26)
+        assert safe.X.equals(load("nhanes_diabetes").X.drop(columns="osmolality"))
+        assert "osmolality" in safe.description
+
+    @real
+    def test_nothing_that_gives_the_target_away_by_name(self, load):
+        codes = {code for _, code, _, _ in nhanes._FEATURES}
+        assert len(codes) == 27
+        assert not codes & {"LBXGLU", "LBDGLUSI", "LBXGH", "LBXIN", "LBXSGL", "DIQ010", "DIQ050", "DIQ070"}
+        for _, code, _, _ in nhanes._FEATURES:
+            assert code in datasets.nhanes_diabetes.__doc__
+
+    @real
+    def test_codes_of_missing_are_missing_and_no_stay_is_zero(self):
+        data = datasets.nhanes_diabetes(unknown="negative")
+        X = data.X
+        assert X["heaviest_weight"].max() == 600
+        assert X["heaviest_weight"].isna().sum() == 492 + 5 + 27
+        assert X["self_rated_health"].isna().sum() == 1
+        assert X["self_rated_health"].max() == 5
+        assert X["hospital_stays"].value_counts().to_dict() == {0: 2980, 1: 257, 2: 59, 3: 20, 5: 5, 4: 4, 6: 4}
+        assert X["told_high_blood_pressure"].value_counts().to_dict() == {0: 1949, 1: 1040}
+        assert X["relative_with_diabetes"].isna().sum() == 661 + 61
+        assert X["diastolic"].isna().sum() == 262 + 24
+        assert X["diastolic"].min() > 0
+        assert set(data.named()["sex"]) == {"male", "female"}
+
+    @real
+    def test_the_transport_file_and_its_conversion_are_read_alike(self):
+        folder = Path(DATA) / "nhanes_2013_2014"
+        original = nhanes._parse(folder / "DEMO_H.XPT", "DEMO_H")
+        converted = nhanes._parse(folder / "DEMO_H.csv.xz", "DEMO_H")
+        assert list(original.columns) == list(converted.columns)
+        assert (original == 0).sum().sum() > 10_000  # zeros, which pandas reads as 5e-79
+        np.testing.assert_allclose(original.to_numpy(), converted.to_numpy(), rtol=1e-9, atol=0)
+        assert original.index.equals(converted.index)
+
+    @real
+    def test_sizes_of_transport_files_are_right(self):
+        demo = next(file for file in registry.FILES["nhanes_diabetes"] if "DEMO_H" in file.path)
+        assert demo.size == (Path(DATA) / "nhanes_2013_2014" / "DEMO_H.XPT").stat().st_size
+
+    @pytest.mark.parametrize("content", [b"", b"HEADER RECORD", b"<html>not found</html>" * 100])
+    def test_a_file_that_is_no_transport_file(self, tmp_path, content):
+        path = tmp_path / "GLU_H.XPT"
+        path.write_bytes(content)
+        with pytest.raises(CorruptFileError, match=r"GLU_H\.XPT cannot be read as the NHANES table GLU_H"):
+            nhanes._parse(path, "GLU_H")
+
+    @real
+    def test_a_cut_or_exchanged_table(self, tmp_path):
+        source = Path(DATA) / "nhanes_2013_2014"
+        cut = tmp_path / "DEMO_H.XPT"
+        cut.write_bytes((source / "DEMO_H.XPT").read_bytes()[:2_000_000])
+        with pytest.raises(CorruptFileError, match="DEMO_H"):
+            nhanes._parse(cut, "DEMO_H")
+        other = tmp_path / "GLU_H.csv.xz"
+        shutil.copy(source / "HDL_H.csv.xz", other)
+        with pytest.raises(CorruptFileError, match=r"has shape \(8291, 3\); the NHANES table GLU_H has 3,329 rows"):
+            nhanes._parse(other, "GLU_H")
+        other.write_bytes((source / "GLU_H.csv.xz").read_bytes()[:20_000])
+        with pytest.raises(CorruptFileError, match="cannot be read as the NHANES table GLU_H"):
+            nhanes._parse(other, "GLU_H")
+
+    def test_bad_options(self):
+        with pytest.raises(InputError, match="unknown='keep' is not one of 'drop', 'negative'"):
+            datasets.nhanes_diabetes(unknown="keep")
+        with pytest.raises(InputError, match="leaky='no' is not one of True, False"):
+            datasets.nhanes_diabetes(leaky="no")
+
+
+class TestImages:
+    @real
+    @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
+    def test_grey_images(self, name, load):
+        data = load(name)
+        assert data.X.shape == (70_000, 28, 28)
+        assert data.X.dtype == np.uint8
+        assert len(data.train) == 60_000
+        assert np.array_equal(data.train, np.arange(60_000))
+        assert len(data.feature_names) == 784
+        assert data.feature_names[29] == "1,1"
+        counts = np.bincount(data.y_test)
+        expected = {"mnist": [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009], "fashion_mnist": [1000] * 10}
+        assert counts.tolist() == expected[name]
+        assert data.X_train.mean() / 255 == pytest.approx({"mnist": 0.1307, "fashion_mnist": 0.2860}[name], abs=5e-5)
+
+    @real
+    def test_cifar_reads_the_batches_there_are_and_says_so(self, load):
+        data = load("cifar10")
+        assert data.X.shape == (30_000, 3, 32, 32)
+        assert data.X.dtype == np.uint8
+        assert len(data.train) == 20_000
+        assert np.bincount(data.y_test).tolist() == [1_000] * 10
+        assert data.class_names[data.y[0]] == "frog"  # the well-known first image
+        assert "Incomplete: 20,000 of 50,000" in data.description
+        assert data.feature_names[1024] == "green 0,0"
+        with pytest.warns(IncompleteDataWarning, match="3 of 6 batches .* 20,000 of 50,000 images to train"):
+            datasets.cifar10()
+
+    @real
+    def test_a_folder_without_any_batch(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("GPEC_DATA", str(tmp_path))
+        with pytest.raises(DownloadError, match=r"has no cifar10/cifar-10-batches-bin/data_batch_1\.bin"):
+            datasets.cifar10()
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"no gzip", "is not a whole gzip file"),
+            (gzip.compress(bytes(4_000))[:-9], "is not a whole gzip file"),
+            (gzip.compress(b""), "is not an IDX file of bytes"),
+            (gzip.compress(b"\0\0\x0d\1\0\0\0\2ab"), "is not an IDX file of bytes"),
+            (gzip.compress(b"\0\0\x08\1\0\0\0\3ab"), r"should hold \(3,\) values, but has 2"),
+            (gzip.compress(b"\0\0\x08\2\0\0\0\3"), "should hold"),
+        ],
+    )
+    def test_a_file_that_is_no_idx_file(self, tmp_path, content, message):
+        path = tmp_path / "images.gz"
+        path.write_bytes(content)
+        with pytest.raises(CorruptFileError, match=message):
+            _read_idx(path)
+
+
+class TestAvailable:
+    def test_lists_every_loader(self):
+        assert list(datasets.available().index) == sorted(LOADERS, key=list(datasets.available().index).index)
+        assert set(datasets.available().index) == set(LOADERS)
+
+    def test_says_what_is_not_here(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("GPEC_DATA", str(tmp_path))
+        cached = datasets.available()["cached"]
+        assert set(cached[cached].index) == {"cosine_boundary", "linear_boundary", "absolute_boundary"}
+
+    @real
+    def test_says_what_is_here_and_its_size(self, load):
+        table = datasets.available()
+        cached = table["cached"]
+        assert set(cached[~cached].index) == {"cifar10"}  # three of six batches
+        for name in PUBLISHED:
+            data = load(name)
+            assert tuple(table.loc[name, ["rows", "features", "classes"]]) == (*data.X.shape, len(data.class_names))
+            if name != "nhanes_diabetes":
+                size = sum((Path(DATA) / file.path).stat().st_size for file in registry.FILES[name])
+                assert table.loc[name, "megabytes"] == pytest.approx(size / 1e6, abs=0.05)
+
+
+def test_a_wrong_file_in_the_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPEC_DATA", str(tmp_path))
+    (tmp_path / "pima_diabetes").mkdir()
+    (tmp_path / "pima_diabetes" / "pima-indians-diabetes.data.csv").write_text("1,2,3\n")
+    with pytest.raises(CorruptFileError, match=r"is damaged or another edition: its sha256 is .*, expected 6bfe5d0f"):
+        datasets.pima()
+
+
+@real
+def test_repr_is_short(load):
+    assert repr(load("pima")) == "<gpec.datasets pima: X 768 x 8, 2 classes, 614 to train>"
+    assert len(load("pima")) == 768
