@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from gpec.boundary import BisectionSampler, BoundarySample
-from gpec.boundary.bisection import _Path
+from gpec.boundary.search import Path
 from gpec.errors import (
     BoundaryNotFoundError,
     FewBoundaryPointsWarning,
@@ -658,7 +658,7 @@ def test_path_switches_one_category_at_a_time():
     X = np.column_stack((rng.normal(size=80), rng.integers(0, 3, (80, 5)).astype(float)))
     table, Z = Table.learn(X, categorical_features=[1, 2, 3, 4, 5])
     A, B = Z[:40], Z[40:]
-    path, every = _Path(table, A, B, np.random.default_rng(1)), np.arange(40)
+    path, every = Path(table, A, B, np.random.default_rng(1)), np.arange(40)
     times = np.linspace(0, 1, 2001)
     walk = np.stack([path.at(np.full(40, t), every) for t in times])
     np.testing.assert_array_equal(walk[0], A)
