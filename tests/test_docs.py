@@ -1,10 +1,12 @@
 """The README is executed, and every link and name in the docs exists."""
 
+import json
 import re
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from benchmarks import baselines
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -21,6 +23,21 @@ def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     assert "alcohol" in capsys.readouterr().out
     assert names["h"].boundary_ is names["g"].boundary_
     mpl.pyplot.close("all")
+
+
+def test_the_page_of_data_sets_runs_as_it_stands(capsys):
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "datasets.md").read_text(), re.DOTALL):
+        exec(compile(block, "datasets.md", "exec"), names)  # noqa: S102  the page is ours
+    assert "nhanes_diabetes" in capsys.readouterr().out
+
+
+def test_the_figures_of_the_data_sets_are_those_measured():
+    text = (ROOT / "docs" / "datasets.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results.json").read_text())["baselines"]
+    assert len(measured) == 9
+    for line in measured:
+        assert baselines.row(line) in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -69,8 +69,8 @@ _DESCRIPTION = f"""Diabetes in the fasting subsample of NHANES 2013-2014, people
 Target: told to have diabetes (DIQ010 = 1), or fasting glucose (LBXGLU) of at least {_GLUCOSE_OF_DIABETES} mg/dl.
 Missing values are NaN.
 Beware: serum osmolality is close to 2 sodium + glucose / 18 + urea nitrogen / 2.8, so with sodium and urea nitrogen it
-almost gives the glucose of the target away. That is how such models reach an AUROC of 0.92; without it they reach 0.85
-(leaky=False).
+almost gives the glucose of the target away. That is how such models reach an AUROC of 0.92; without it they reach
+0.84 to 0.85 (leaky=False).
 Origin: Centers for Disease Control and Prevention, National Center for Health Statistics, National Health and Nutrition
 Examination Survey 2013-2014. Licence: US government work, for statistical use only; re-identification is prohibited.
 Cite: A. Dinh, S. Miertschin, A. Young and S. Mohanty (2019), A data-driven approach to predicting diabetes and
