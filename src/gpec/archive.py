@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from gpec import storage
 from gpec.boundary import BoundarySample
@@ -103,7 +104,8 @@ def _restore(cls: type[GPEC], tree: dict[str, Any], model: Any, explainer: Any) 
     for c, (state, kernel) in enumerate(zip(tree["layers"], kernels, strict=True)):
         pick = (slice(None), slice(None)) if values.ndim == 2 else (slice(None), slice(None), c)
         graph, learned = _graph(state["graph"]), Parameters(**state["parameters"])
-        layers.append(Layer.condition(graph, kernel, learned, E, values[pick], U[pick], seed))
+        with threadpool_limits(1, "blas"):  # as in fit, so that the bits agree
+            layers.append(Layer.condition(graph, kernel, learned, E, values[pick], U[pick], seed))
     bound = None if g.explainer is None else make_explainer(g.explainer)
     g._keep(
         Fitted(

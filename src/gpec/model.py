@@ -7,7 +7,8 @@ the kind it was trained on, and checks what comes back for shape, type, range an
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.special import expit, logit, softmax
 from gpec.errors import InputError, ModelCallError, ModelOutputError, ParameterTypeError
 from gpec.table import FloatArray, IntArray, Table
 
-__all__ = ["Model"]
+__all__ = ["Model", "evaluation_mode", "torch_settings"]
 
 _BATCH_ROWS = 16_384
 # Rounding of a float32 softmax may leave [0, 1] by this much.
@@ -230,21 +231,35 @@ def _torch_predict(module: Any) -> Callable[[Any], npt.NDArray[Any]]:
     import torch
 
     def predict(rows: Any) -> npt.NDArray[Any]:
-        parameter = next(module.parameters(), None)
-        dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-        device = torch.device("cpu") if parameter is None else parameter.device
+        dtype, device = torch_settings(module)
         tensor = torch.as_tensor(np.array(rows, dtype=np.float64), dtype=dtype, device=device)
-        modes = [(part, part.training) for part in module.modules()]
-        module.eval()
-        try:
-            with torch.no_grad():
-                output = module(tensor)
-        finally:
-            for part, training in modes:
-                part.training = training
+        with evaluation_mode(module), torch.no_grad():
+            output = module(tensor)
         return np.asarray(output.detach().cpu().double().numpy())
 
     return predict
+
+
+def torch_settings(module: Any) -> tuple[Any, Any]:
+    """Data type and device of a module's parameters."""
+    import torch
+
+    parameter = next(module.parameters(), None)
+    if parameter is None:
+        return torch.get_default_dtype(), torch.device("cpu")
+    return parameter.dtype, parameter.device
+
+
+@contextmanager
+def evaluation_mode(module: Any) -> Iterator[None]:
+    """Evaluation mode inside, and every part of the module in its own mode again afterwards."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def _booster_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:

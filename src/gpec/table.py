@@ -38,20 +38,21 @@ class Table:
     dtypes: dict[int, Any]  # categorical column -> pandas dtype
     center: FloatArray
     scale: FloatArray  # for a categorical column: distance between two categories
+    shape: tuple[int, ...] | None = None  # of one image, where rows are images and not vectors
 
     @classmethod
     def learn(cls, X: Any, *, categorical_features: Any = "auto", standardize: bool = True) -> tuple[Table, FloatArray]:
         """Learn the columns of ``X``; also return ``X`` encoded."""
         _refuse_container(X, "X")
         if isinstance(X, pd.DataFrame):
-            labels = tuple(X.columns)
+            labels, shape = tuple(X.columns), None
             names = tuple(str(label) for label in labels)
             if len(set(names)) != len(names):
                 twice = next(name for name in names if names.count(name) > 1)
                 raise InputError(f"X has several columns named {twice!r}; rename them so that each has its own name.")
             columns = [X.iloc[:, j] for j in range(X.shape[1])]
         else:
-            array = _as_two_dimensional(X, "X")
+            array, shape = _flattened(X, "X")
             labels = None
             names = tuple(f"x{j}" for j in range(array.shape[1]))
             columns = [pd.Series(array[:, j]) for j in range(array.shape[1])]
@@ -70,11 +71,11 @@ class Table:
             else:
                 categories[j] = pd.Index(_sorted_unique(column))
         d = len(names)
-        table = cls(names, labels, categories, dtypes, np.zeros(d), np.ones(d))
+        table = cls(names, labels, categories, dtypes, np.zeros(d), np.ones(d), shape)
         encoded = table.encode(X)
         if standardize:
             center, scale = _standardize(encoded, categories)
-            table = cls(names, labels, categories, dtypes, center, scale)
+            table = cls(names, labels, categories, dtypes, center, scale, shape)
         table.embed(encoded)  # refuses values whose distances would overflow
         return table, encoded
 
@@ -99,7 +100,10 @@ class Table:
             X = self._align(X, name)
             columns: list[Any] = [X.iloc[:, j] for j in range(X.shape[1])]
         else:
-            array = _as_two_dimensional(X, name)
+            array, shape = _flattened(X, name)
+            if shape is not None and shape != self.shape:
+                expected = f"shape {self.shape}" if self.shape else f"{self.n_features} features"
+                raise InputError(f"{name} has rows of shape {shape}, but {expected} is expected, as in fit.")
             columns = [array[:, j] for j in range(array.shape[1])]
         if len(columns) != self.n_features:
             raise InputError(
@@ -124,6 +128,8 @@ class Table:
     def decode(self, Z: FloatArray) -> Any:
         """Encoded rows as the user's model knows them: an array, or a DataFrame with the original columns."""
         if self.labels is None:
+            if self.shape is not None:
+                return Z.reshape(len(Z), *self.shape).copy()
             if not self.categories:
                 return Z.copy()
             values = [self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j] for j in range(Z.shape[1])]
@@ -166,6 +172,7 @@ class Table:
             "dtypes": {str(j): _dtype_state(dtype) for j, dtype in self.dtypes.items()},
             "center": self.center,
             "scale": self.scale,
+            "shape": None if self.shape is None else list(self.shape),
         }
 
     @classmethod
@@ -184,7 +191,8 @@ class Table:
         if labels is not None:
             # the labels of a MultiIndex are tuples, which JSON gives back as lists
             labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
-        return cls(tuple(state["names"]), labels, categories, dtypes, state["center"], state["scale"])
+        shape = None if state["shape"] is None else tuple(state["shape"])
+        return cls(tuple(state["names"]), labels, categories, dtypes, state["center"], state["scale"], shape)
 
     def _align(self, X: pd.DataFrame, name: str) -> pd.DataFrame:
         if self.labels is None or tuple(X.columns) == self.labels:
@@ -237,21 +245,24 @@ def _refuse_container(X: Any, name: str) -> None:
         raise ParameterTypeError(f"{name} must be a table of rows (array or DataFrame), got {type(X).__name__}.")
 
 
-def _as_two_dimensional(X: Any, name: str) -> npt.NDArray[Any]:
+def _flattened(X: Any, name: str) -> tuple[npt.NDArray[Any], tuple[int, ...] | None]:
+    """Rows as vectors, and the shape of one row if it is an image: (height, width) or (channels, height, width)."""
     if np.ma.is_masked(X):
         raise InputError(f"{name} has masked values; impute or drop missing values first.")
     try:
         array = np.asarray(X)
     except ValueError as error:
         raise InputError(f"{name} cannot be read as a table: {error}.") from error
-    if array.ndim != 2:
+    if array.ndim not in (2, 3, 4):
         remedy = f"; for a single row pass {name}.reshape(1, -1)" if array.ndim == 1 else ""
-        raise InputError(f"{name} must have 2 dimensions (rows, features), got shape {array.shape}{remedy}.")
+        raise InputError(
+            f"{name} must have 2 dimensions (rows, features), or 3 or 4 for images, got shape {array.shape}{remedy}."
+        )
     if np.iscomplexobj(array):
         raise InputError(f"{name} has complex numbers; only real numbers can be explained.")
     if array.dtype.kind in "mM":
         raise InputError(f"{name} holds dates (dtype {array.dtype}); convert them to numbers first.")
-    return array
+    return (array, None) if array.ndim == 2 else (array.reshape(len(array), -1), array.shape[1:])
 
 
 def _numbers(column: Any, column_name: str, name: str) -> FloatArray:

@@ -43,7 +43,7 @@ TABLES = {
     "infinite": (rows(at=(4, 2), to=np.inf), ["infinite", "row 4", "x2"]),
     "minus infinite": (rows(at=(4, 2), to=-np.inf), ["infinite", "row 4", "x2"]),
     "one dimension": (rows()[:, 0], ["2 dimensions", "(20,)", "reshape"]),
-    "three dimensions": (rows()[:, :, None], ["2 dimensions", "(20, 3, 1)"]),
+    "five dimensions": (rows()[:, :, None, None, None], ["2 dimensions", "(20, 3, 1, 1, 1)"]),
     "a number": (3.5, ["2 dimensions", "()"]),
     "no rows": (rows()[:0], ["0 rows"]),
     "too few features": (rows()[:, :2], ["2 features", "3"]),

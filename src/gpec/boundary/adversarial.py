@@ -1,0 +1,373 @@
+"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper, after DeepDIG).
+
+An attack on a row ``x`` of class ``a`` climbs the margin ``m`` by projected gradient steps inside a ball:
+
+    m(x) = z_t(x) - max of z_v(x) over v != t    towards a class t (targeted)
+    m(x) = max of z_v(x) over v != a - z_a(x)    away from a (untargeted)
+
+and succeeds where ``m > 0``. Margins of logits do not saturate, where the gradient of a cross-entropy rounds to zero
+for a confident network.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
+
+from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
+from gpec.boundary.search import Collection, bisect
+from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
+from gpec.model import Model, evaluation_mode, torch_settings
+from gpec.progress import Progress
+from gpec.table import FloatArray, IntArray
+from gpec.validation import check_choice, check_count, check_finite_array, check_positive, spawn
+
+__all__ = ["AdversarialSampler", "AttackReport"]
+
+# The paper's list, without 0 (no attack) and the radius it names twice.
+_RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
+_STEP = 1 / 30  # of the radius, so that 40 steps can cross the ball
+_BATCH = 2_048
+_TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """How attacks fared: ``attempts`` in all, ``successes`` by the smallest radius that succeeded, and failures."""
+
+    radii: tuple[float, ...]
+    successes: tuple[int, ...]
+    attempts: int
+
+    @property
+    def failures(self) -> int:
+        return self.attempts - sum(self.successes)
+
+
+class AdversarialSampler(Sampler):
+    """Sample the decision boundary of a ``torch.nn.Module`` by adversarial attacks, then bisection.
+
+    In hundreds of dimensions pairs of data rows lie far apart and meet the boundary far from any data; an adversarial
+    partner lies close to its row, and so does the boundary point between them.
+
+    For each class ``y``: ``n_untargeted`` rows predicted ``y`` are attacked away from it, and ``n_targeted`` rows of
+    every other class towards it. The partner found at the smallest successful radius is used; rows that resist every
+    radius are dropped and counted in ``report_``. A point between two classes serves both.
+
+    Parameters
+    ----------
+    n_untargeted, n_targeted : int
+        Rows attacked; the paper has 500 and 50.
+    norm : {"linf", "l2"}
+        The ball of an attack.
+    radii : sequence of float
+        Radii tried, in units of the width of ``bounds``. The smallest that succeeds is found by bisection of the list,
+        since an attack that succeeds at one radius nearly always does at a greater one.
+    n_steps : int
+        Gradient steps of an attack.
+    bounds : "data" or pair
+        Least and greatest values an input may take. "data": of all pixels together for images, of each column for
+        tables. For flattened images give them, for instance ``(0, 1)``.
+    tolerance : float
+        Longest last bracket of the bisection, in standardised units.
+
+    Attributes
+    ----------
+    report_ : AttackReport
+        How the attacks of the last call fared.
+    """
+
+    def __init__(
+        self,
+        n_untargeted: int = 500,
+        n_targeted: int = 50,
+        *,
+        norm: Literal["linf", "l2"] = "linf",
+        radii: Any = _RADII,
+        n_steps: int = 40,
+        bounds: Any = "data",
+        tolerance: float = 1e-6,
+    ) -> None:
+        self.n_untargeted = n_untargeted
+        self.n_targeted = n_targeted
+        self.norm = norm
+        self.radii = radii
+        self.n_steps = n_steps
+        self.bounds = bounds
+        self.tolerance = tolerance
+
+    def check(self) -> None:
+        check_count("n_untargeted", self.n_untargeted)
+        check_count("n_targeted", self.n_targeted)
+        check_choice("norm", self.norm, ("linf", "l2"))
+        radii = check_finite_array("radii", self.radii)
+        if radii.ndim != 1 or radii.size == 0 or (radii <= 0).any():
+            raise InputError(f"radii={self.radii!r} must be a list of numbers greater than 0.")
+        check_count("n_steps", self.n_steps)
+        check_positive("tolerance", self.tolerance)
+        if isinstance(self.bounds, str):
+            check_choice("bounds", self.bounds, ("data",))
+        elif np.ndim(self.bounds) == 0 or len(self.bounds) != 2:
+            raise InputError(f"bounds={self.bounds!r} must be 'data' or a pair (least, greatest).")
+
+    def draw(
+        self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool = "auto"
+    ) -> BoundarySample:
+        """Points of each class's boundary, at most ``n_boundary``; there is no more to find than attacks succeed."""
+        self.check()
+        _require_module(model)
+        rows_before = model.n_rows
+        if len(model.table.categorical):
+            raise InputError(
+                "AdversarialSampler moves along gradients, which categorical columns do not have; use "
+                "boundary=BisectionSampler()."
+            )
+        rng = spawn(seed, 0)
+        order = rng.permutation(len(Z))[: self._rows_looked_at(model, Z)]
+        labels = model.labels(Z[order])
+        source, target, label = self._jobs(model, labels, rng)
+        low, high = self._bounds(model, Z)
+        network = _Network(model, low, high)
+        rows = Z[order[source]]
+        noise = spawn(seed, 1).uniform(-1.0, 1.0, rows.shape)
+        with Progress(len(rows), "attacks", progress) as bar:
+            partners, best = self._smallest(network, rows, labels[source], target, noise, bar)
+        radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
+        counts = np.bincount(best[best >= 0], minlength=len(radii))
+        self.report_ = AttackReport(tuple(radii.tolist()), tuple(counts.tolist()), len(rows))
+        sample = self._bisected(model, rows, partners, label, target, best >= 0, n_boundary, spawn(seed, 2))
+        return replace(sample, n_model_rows=model.n_rows - rows_before + network.n_rows)
+
+    def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:
+        """Enough rows to find those of every class among them, unless a class is rare."""
+        model.labels(Z[:1])
+        return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
+
+    def _jobs(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Rows to attack, the class to reach (-1: any other), and the class whose boundary is sought."""
+        classes = int(model.n_classes or 2)
+        members = [rng.permutation(np.flatnonzero(labels == y)) for y in range(classes)]
+        empty = [y for y in range(classes) if len(members[y]) == 0]
+        if empty:
+            raise BoundaryNotFoundError(
+                f"The model never predicts class {model.classes.tolist()[empty[0]]!r} for the {len(labels)} rows "
+                "tried; pass rows that it predicts as this class."
+            )
+        jobs = []
+        for y in range(classes):
+            away = members[y][: self.n_untargeted]
+            jobs.append(np.column_stack((away, np.full(len(away), -1), np.full(len(away), y))))
+            if classes == 2:
+                continue  # away from one class is towards the other
+            for v in range(classes):
+                if v != y:
+                    towards = members[v][: self.n_targeted]
+                    jobs.append(np.column_stack((towards, np.full(len(towards), y), np.full(len(towards), y))))
+        source, target, label = np.concatenate(jobs).T
+        return source, target, label
+
+    def _bounds(self, model: Model, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        d = Z.shape[1]
+        if isinstance(self.bounds, str):
+            if model.table.shape is not None:
+                return np.full(d, Z.min()), np.full(d, Z.max())
+            return Z.min(axis=0), Z.max(axis=0)
+        pair = []
+        for end in self.bounds:
+            array = check_finite_array("bounds", end)
+            if array.shape not in ((), (d,), model.table.shape):
+                raise InputError(f"bounds has an end of shape {array.shape}; expected a number or one a feature.")
+            pair.append(np.broadcast_to(array.reshape(-1), (d,)))
+        low, high = pair
+        if (low >= high).any() or (low > Z).any() or (high < Z).any():
+            raise InputError("bounds must have its first end below its second, and all rows between them.")
+        return low, high
+
+    def _smallest(
+        self, network: _Network, rows: FloatArray, labels: IntArray, target: IntArray, noise: FloatArray, bar: Progress
+    ) -> tuple[FloatArray, IntArray]:
+        """The partner of each row at its smallest successful radius, and the index of that radius (-1: none)."""
+        radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
+        n = len(rows)
+        partners, best = rows.copy(), np.full(n, -1, dtype=np.int64)
+        # Successful radii lie in [first, last]; last is len(radii) until a success is known.
+        first, last = np.zeros(n, dtype=np.int64), np.full(n, len(radii), dtype=np.int64)
+        open_ = np.arange(n)
+        while len(open_):
+            middle = (first[open_] + last[open_]) // 2
+            found, success = network.attack(
+                rows[open_], labels[open_], target[open_], noise[open_], radii[middle], self.norm, self.n_steps
+            )
+            hit = open_[success]
+            partners[hit], best[hit], last[hit] = found[success], middle[success], middle[success]
+            first[open_[~success]] = middle[~success] + 1
+            done = first[open_] >= last[open_]
+            bar.advance(int(done.sum()))
+            open_ = open_[~done]
+        return partners, best
+
+    def _bisected(
+        self,
+        model: Model,
+        rows: FloatArray,
+        partners: FloatArray,
+        label: IntArray,
+        target: IntArray,
+        hit: npt.NDArray[np.bool_],
+        n_boundary: int,
+        rng: np.random.Generator,
+    ) -> BoundarySample:
+        classes = 1 if model.is_binary else int(model.n_classes or 0)
+        towards = (target >= 0)[:, None]
+        inside, outside = np.where(towards, partners, rows)[hit], np.where(towards, rows, partners)[hit]
+        label = label[hit]
+        if model.is_binary and len(label):  # one boundary; its points belong to class 0
+            swap = (label == 1)[:, None]
+            inside, outside = np.where(swap, outside, inside), np.where(swap, inside, outside)
+            label = np.zeros_like(label)
+        # The network runs in its own precision, the search in double: keep pairs that still differ there.
+        kept = np.zeros(len(label), dtype=bool)
+        if len(label):
+            kept = (model.labels(inside) == label) & (model.labels(outside) != label)
+        found = Collection(model.table, self.tolerance, n_boundary, classes)
+        if kept.any():
+            found.add(*bisect(model, inside[kept], outside[kept], label[kept], self.tolerance, rng))
+        counts = classes * [0]
+        if kept.any():
+            sample = found.sample()
+            counts = np.bincount(sample.label, minlength=classes).tolist()
+        worst = int(np.argmin(counts))
+        if counts[worst] < LEAST_POINTS:
+            whose = "" if model.is_binary else f" for class {model.classes.tolist()[worst]!r}"
+            raise BoundaryNotFoundError(
+                f"Attacks found {counts[worst]} boundary points{whose}, but at least {LEAST_POINTS} are needed "
+                f"({self.report_.failures} of {self.report_.attempts} attacks failed at every radius); pass more rows, "
+                "raise n_targeted or radii, or use boundary=BisectionSampler()."
+            )
+        return sample
+
+
+def _require_module(model: Model) -> None:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model.user_model, torch.nn.Module):
+        raise ParameterTypeError(
+            f"AdversarialSampler needs the gradients of a torch.nn.Module, got {type(model.user_model).__name__}; use "
+            "boundary=BisectionSampler(), or BisectionSampler(n_walk=200) in many dimensions."
+        )
+
+
+class _Network:
+    """The user's module as a function from flat rows to two or more logits, with gradients of its input only."""
+
+    def __init__(self, model: Model, low: FloatArray, high: FloatArray) -> None:
+        import torch
+
+        self.torch, self.model, self.module = torch, model, model.user_model
+        self.dtype, self.device = torch_settings(self.module)
+        self.low, self.high = self._tensor(low), self._tensor(high)
+        self.width = self.high - self.low
+        self.n_rows = 0
+        self.flat = False  # gradients were computed, and all of them were zero
+        self._steep = False
+
+    def attack(
+        self,
+        rows: FloatArray,
+        labels: IntArray,
+        target: IntArray,
+        noise: FloatArray,
+        radius: FloatArray,
+        norm: str,
+        n_steps: int,
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Projected gradient steps on all rows together; a row leaves once it succeeds."""
+        found, success = rows.copy(), np.zeros(len(rows), dtype=bool)
+        with evaluation_mode(self.module):
+            for start in range(0, len(rows), _BATCH):
+                part = slice(start, start + _BATCH)
+                partners, hit = self._attack(
+                    rows[part], labels[part], target[part], noise[part], radius[part], norm, n_steps
+                )
+                found[part][hit], success[part] = partners[hit], hit
+        if self.flat:
+            raise BoundaryNotFoundError(
+                "The gradient of the model with respect to its input is zero for every row tried, so attacks cannot "
+                "move; use boundary=BisectionSampler()."
+            )
+        return found, success
+
+    def _attack(
+        self,
+        rows: FloatArray,
+        labels: IntArray,
+        target: IntArray,
+        noise: FloatArray,
+        radius: FloatArray,
+        norm: str,
+        n_steps: int,
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        torch = self.torch
+        origin, r = self._tensor(rows), self._tensor(radius)[:, None]
+        towards = torch.as_tensor(np.where(target >= 0, target, labels), device=self.device)
+        sign = torch.as_tensor(np.where(target >= 0, 1.0, -1.0), dtype=self.dtype, device=self.device)
+        x = self._project(origin + r * self.width * self._tensor(noise), origin, r, norm)
+        result, success = origin.clone(), torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+        alive = torch.arange(len(rows), device=self.device)
+        for step in range(n_steps + 1):
+            x = x.detach().requires_grad_(True)
+            margin = sign[alive] * self._margin(x, towards[alive])
+            hit = margin.detach() > 0
+            result[alive[hit]], success[alive[hit]] = x.detach()[hit], True
+            if step == n_steps or bool(hit.all()):
+                break
+            (gradient,) = torch.autograd.grad(margin.sum(), x)
+            self._steep = self._steep or bool(gradient.any())
+            self.flat = not self._steep
+            with torch.no_grad():
+                alive, x, gradient = alive[~hit], x[~hit], gradient[~hit]
+                x = x + _STEP * r[alive] * self._direction(gradient, norm)
+                x = self._project(x, origin[alive], r[alive], norm)
+        return result.cpu().double().numpy(), success.cpu().numpy()
+
+    def _direction(self, gradient: Any, norm: str) -> Any:
+        if norm == "linf":
+            return self.width * gradient.sign()
+        scaled = gradient * self.width
+        return self.width * scaled / scaled.norm(dim=1, keepdim=True).clamp_min(_TINY)
+
+    def _project(self, x: Any, origin: Any, r: Any, norm: str) -> Any:
+        torch = self.torch
+        if norm == "linf":
+            x = torch.maximum(torch.minimum(x, origin + r * self.width), origin - r * self.width)
+        else:
+            width = self.width.clamp_min(_TINY)
+            step = (x - origin) / width
+            x = origin + width * step * (r / step.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
+        return torch.maximum(torch.minimum(x, self.high), self.low)
+
+    def _margin(self, x: Any, towards: Any) -> Any:
+        """How far the logit of one class exceeds the greatest of the others."""
+        self.n_rows += len(x)
+        output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
+        logits = self._logits(output.reshape(len(x), -1))
+        index = towards[:, None]
+        own = logits.gather(1, index)[:, 0]
+        return own - logits.scatter(1, index, -self.torch.inf).amax(dim=1)
+
+    def _logits(self, output: Any) -> Any:
+        torch = self.torch
+        if self.model.output == "probability":
+            output = torch.logit(output, eps=1e-7) if output.shape[1] == 1 else output.clamp_min(_TINY).log()
+        if output.shape[1] == 1:
+            output = torch.cat((torch.zeros_like(output), output), dim=1)
+        if self.model.is_binary:
+            output = torch.stack((output[:, 0], output[:, 1] - float(logit(self.model.threshold))), dim=1)
+        return output
+
+    def _tensor(self, array: npt.NDArray[Any]) -> Any:
+        return self.torch.as_tensor(np.array(array, dtype=np.float64), dtype=self.dtype, device=self.device)

@@ -1,0 +1,334 @@
+"""Adversarial boundaries of networks: closed forms, small radii first, and the user's module left as it was."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+import gpec
+from gpec.boundary import AdversarialSampler, BisectionSampler
+from gpec.boundary.adversarial import AttackReport, _Network
+from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
+from gpec.model import Model
+from gpec.table import Table
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(400, 5))
+SMALL = {"n_untargeted": 40, "n_targeted": 15}
+
+
+def linear(weights, bias=0.0, dtype=torch.float32):
+    module = nn.Linear(len(weights), 1).to(dtype)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([weights]))
+        module.bias.fill_(bias)
+    return module
+
+
+def network(outputs, seed=0, inputs=5, dtype=torch.float32):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(inputs, 32), nn.Tanh(), nn.Linear(32, outputs)).to(dtype)
+
+
+def logits(module, rows):
+    with torch.no_grad():
+        return module.eval()(torch.as_tensor(rows, dtype=next(module.parameters()).dtype)).double().numpy()
+
+
+def sample(module, rows=X, sampler=None, n_boundary=1_000, **options):
+    sampler = sampler or AdversarialSampler(**SMALL)
+    return sampler.sample(module, rows, n_boundary, random_state=0, progress=False, **options)
+
+
+class TestBinary:
+    def test_points_of_a_linear_boundary_lie_on_it(self):
+        w, b = [1.0, -2.0, 0.5, 0.0, 3.0], 0.3
+        found = sample(linear(w, b))
+        assert np.abs(found.points @ w + b).max() < 1e-5
+        assert (found.label == 0).all()
+        before, beyond = found.ends()
+        assert (before @ w + b <= 1e-6).all()
+        assert (beyond @ w + b >= -1e-6).all()
+
+    def test_attacks_on_a_linear_model_need_the_distance_to_its_boundary(self):
+        """In l-infinity that is |w x + b| / |w|_1, in l2 |w x + b| / |w|_2; radii are shares of a width of 2."""
+        w, b = np.array([1.0, -2.0, 0.5, 0.0, 3.0]), 0.3
+        table, Z = Table.learn(X)
+        model = Model(linear(w.tolist(), b), table)
+        labels = model.labels(Z)
+        score = np.abs(Z @ w + b)
+        inside = (np.abs(Z) < 0.4).all(axis=1)  # far from the bounds, which would be in the way
+        assert inside.sum() > 3
+        for norm, size in (("linf", np.abs(w).sum()), ("l2", np.sqrt((w**2).sum()))):
+            for slack, expected in ((0.97, False), (1.06, True)):
+                net = _Network(model, np.full(5, -1.0), np.full(5, 1.0))
+                radius = np.maximum(score / size, 1e-6) / 2 * slack
+                _, success = net.attack(
+                    Z[inside], labels[inside], np.full(inside.sum(), -1), np.zeros((inside.sum(), 5)),
+                    radius[inside], norm, 60,
+                )  # fmt: skip
+                assert success.all() if expected else not success.any(), (norm, slack)
+
+    def test_the_threshold_is_respected(self):
+        found = sample(linear([1.0, 0.0, 0.0, 0.0, 0.0]), threshold=0.7)
+        assert np.abs(found.points[:, 0] - np.log(0.7 / 0.3)).max() < 1e-5
+
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_one_or_two_outputs_of_probabilities(self, outputs):
+        base = network(outputs)
+        squash = nn.Sigmoid() if outputs == 1 else nn.Softmax(dim=1)
+        found = sample(nn.Sequential(base, squash), model_output="probability")
+        z = logits(base, found.points)
+        assert np.abs(z[:, 0] if outputs == 1 else z[:, 1] - z[:, 0]).max() < 1e-4
+
+
+class TestSeveralClasses:
+    @pytest.fixture
+    def module(self):
+        return network(3, seed=4)
+
+    def test_top_two_logits_meet_and_the_class_is_among_them(self, module):
+        found = sample(module)
+        z = logits(module, found.points)
+        order = np.argsort(-z, axis=1)
+        best = np.take_along_axis(z, order[:, :2], axis=1)
+        assert (best[:, 0] - best[:, 1]).max() < 1e-3
+        assert (order[:, :2] == found.label[:, None]).any(axis=1).all()
+        assert (np.bincount(found.label) >= 10).all()
+
+    def test_the_class_changes_across_each_point(self, module):
+        found = sample(module)
+        before, beyond = (logits(module, end).argmax(axis=1) for end in found.ends())
+        assert (before == found.label).all()
+        assert (beyond != found.label).all()
+
+    def test_all_successes_are_counted(self, module):
+        sampler = AdversarialSampler(**SMALL)
+        sample(module, sampler=sampler)
+        report = sampler.report_
+        counts = np.bincount(logits(module, X).argmax(axis=1))
+        expected = sum(min(c, 40) + 2 * min(c, 15) for c in counts)
+        assert report.attempts == expected
+        assert report.failures + sum(report.successes) == expected
+        assert sum(report.successes) > 0.9 * expected
+        assert report.radii == (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
+
+    def test_the_smallest_radius_is_the_one_found_by_trying_all(self, module):
+        sampler = AdversarialSampler(**SMALL)
+        table, Z = Table.learn(X)
+        model = Model(module, table)
+        labels, target, noise = model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape)
+        net = _Network(model, Z.min(axis=0), Z.max(axis=0))
+
+        class Silent:
+            def advance(self, _):
+                pass
+
+        _, best = sampler._smallest(net, Z, labels, target, noise, Silent())
+        radii = np.array(sampler.radii)
+        each = np.array([net.attack(Z, labels, target, noise, np.full(len(Z), r), "linf", 40)[1] for r in radii])
+        first = np.where(each.any(axis=0), each.argmax(axis=0), -1)
+        assert (best == first).mean() > 0.98
+
+    def test_partners_stay_in_the_bounds_and_in_the_ball(self, module):
+        table, Z = Table.learn(X)
+        model = Model(module, table)
+        low, high = Z.min(axis=0), Z.max(axis=0)
+        for norm in ("linf", "l2"):
+            net = _Network(model, low, high)
+            radius = np.full(len(Z), 0.2)
+            found, success = net.attack(
+                Z, model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape), radius, norm, 10
+            )
+            assert 0 < success.sum() < len(Z)
+            assert (found >= low - 1e-6).all()
+            assert (found <= high + 1e-6).all()
+            step = (found - Z) / (high - low)
+            size = np.abs(step).max(axis=1) if norm == "linf" else np.sqrt((step**2).sum(axis=1))
+            assert size.max() <= 0.2 + 1e-5
+            assert np.array_equal(found[~success], Z[~success])
+            assert (model.labels(found[success]) != model.labels(Z[success])).all()
+
+    def test_targets_are_reached(self, module):
+        table, Z = Table.learn(X)
+        model = Model(module, table)
+        labels = model.labels(Z)
+        target = (labels + 1) % 3
+        net = _Network(model, Z.min(axis=0), Z.max(axis=0))
+        found, success = net.attack(Z, labels, target, np.zeros_like(Z), np.full(len(Z), 0.5), "linf", 40)
+        assert success.sum() > 50
+        assert (model.labels(found[success]) == target[success]).all()
+
+    def test_seeds(self, module):
+        first, again = sample(module), sample(module)
+        assert np.array_equal(first.points, again.points)
+        other = AdversarialSampler(**SMALL).sample(module, X, 1_000, random_state=1, progress=False)
+        assert not np.array_equal(first.points, other.points)
+
+    def test_global_generators_are_left_alone(self, module):
+        torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+        sample(module)
+        assert torch.equal(torch.random.get_rng_state(), torch_state)
+        assert np.array_equal(np.random.get_state()[1], numpy_state)
+
+    def test_n_boundary_is_an_upper_bound(self, module):
+        assert np.bincount(sample(module, n_boundary=12).label).min() >= 12
+        assert len(sample(module, n_boundary=12)) < len(sample(module))
+
+
+class TestTheUsersModule:
+    def test_it_is_left_exactly_as_it_was(self):
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            module = nn.Sequential(nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
+            with torch.no_grad():
+                module[4].bias.zero_()
+        module.train()
+        module[1].eval()  # a mixture of modes
+        module[0].weight.requires_grad_(False)
+        calls = []
+        hook = module[0].register_forward_hook(lambda *_: calls.append(1))
+        state = copy.deepcopy(module.state_dict())
+        modes = [part.training for part in module.modules()]
+        sample(module)
+        assert [part.training for part in module.modules()] == modes
+        assert all(parameter.grad is None for parameter in module.parameters())
+        assert not module[0].weight.requires_grad
+        assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())
+        assert list(module[0]._forward_hooks) == [hook.id]
+        assert calls
+
+    def test_modes_come_back_after_an_error(self):
+        class Fails(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.n = network(3), 0
+
+            def forward(self, x):
+                self.n += 1
+                if self.n > 3:
+                    raise RuntimeError("out of memory")
+                return self.inner(x)
+
+        module = Fails().train()
+        with pytest.raises(RuntimeError, match="out of memory"):
+            sample(module)
+        assert module.training
+
+    def test_double_precision_stays(self):
+        module = network(3, dtype=torch.float64)
+        seen = set()
+        module[0].register_forward_hook(lambda _, inputs, __: seen.add(inputs[0].dtype))
+        found = sample(module)
+        z = np.sort(logits(module, found.points), axis=1)
+        assert (z[:, -1] - z[:, -2]).max() < 1e-5
+        assert seen == {torch.float64}
+
+    def test_convolution_with_batch_norm_and_dropout_on_images(self):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            module = nn.Sequential(
+                nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3)
+            )
+            with torch.no_grad():
+                module[5].weight.mul_(4)
+        images = np.random.default_rng(1).uniform(0, 1, size=(200, 1, 8, 8))
+        found = sample(module.train(), images, standardize=False)
+        z = np.sort(logits(module, found.points.reshape(-1, 1, 8, 8)), axis=1)
+        assert (z[:, -1] - z[:, -2]).max() < 1e-3
+        assert found.points.min() >= images.min() - 1e-6
+        assert found.points.max() <= images.max() + 1e-6
+
+
+class TestWrongCalls:
+    def test_a_gradient_of_zero_everywhere(self):
+        class Steps(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = network(3)
+
+            def forward(self, x):
+                return torch.round(self.inner(x) * 10)
+
+        with pytest.raises(
+            BoundaryNotFoundError, match=r"gradient .* is zero .*boundary=BisectionSampler\(\)"
+        ):
+            sample(Steps(), sampler=AdversarialSampler(**SMALL, radii=[0.01]))
+
+    def test_no_attack_succeeds(self):
+        far = linear([1e-3, 0.0, 0.0, 0.0, 0.0], 0.5)
+        with torch.no_grad():
+            far.bias.fill_(-1e-3 * X[:, 0].max() + 1e-6)
+        with pytest.raises(BoundaryNotFoundError, match=r"at least 10 are needed .* attacks failed at every radius"):
+            sample(far, sampler=AdversarialSampler(**SMALL, radii=[1e-9]))
+
+    def test_one_predicted_class(self):
+        with pytest.raises(BoundaryNotFoundError, match="never predicts class 0 for the 400 rows tried"):
+            sample(linear([0.0] * 5, 1.0))
+
+    def test_a_model_without_gradients(self):
+        with pytest.raises(ParameterTypeError, match=r"needs the gradients of a torch\.nn\.Module, got function"):
+            sample(lambda rows: rows[:, 0] * 0.5 + 0.5)
+
+    def test_categories(self):
+        with pytest.raises(InputError, match="categorical columns do not have"):
+            sample(network(3), np.round(X), categorical_features=[0])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"n_untargeted": 0}, "n_untargeted=0 must be at least 1"),
+            ({"n_targeted": 0}, "n_targeted=0 must be at least 1"),
+            ({"norm": "l1"}, "norm='l1' is not one of 'linf', 'l2'"),
+            ({"radii": []}, "radii=.* must be a list of numbers greater than 0"),
+            ({"radii": [0.1, 0.0]}, "radii=.* must be a list of numbers greater than 0"),
+            ({"n_steps": 0}, "n_steps=0 must be at least 1"),
+            ({"bounds": "auto"}, "bounds='auto' is not one of 'data'"),
+            ({"bounds": 1.0}, "must be 'data' or a pair"),
+            ({"bounds": (1.0, -1.0)}, "first end below its second"),
+            ({"bounds": (-0.5, 0.5)}, "all rows between them"),
+            ({"bounds": (np.zeros(3), np.ones(3))}, "bounds has an end of shape"),
+            ({"tolerance": 0.0}, "tolerance=0.0 must be"),
+        ],
+    )
+    def test_bad_parameters(self, options, message):
+        with pytest.raises(InputError, match=message):
+            sample(network(3), sampler=AdversarialSampler(**{**SMALL, **options}))
+
+
+def test_it_is_nearer_to_the_data_than_bisection_of_random_pairs():
+    module, rows = network(3, inputs=40), np.random.default_rng(2).normal(size=(600, 40))
+    adversarial = sample(module, rows, AdversarialSampler(**SMALL, norm="l2")).points
+    random = BisectionSampler("random").sample(module, rows, 100, random_state=0, progress=False).points
+
+    def median_distance(points):
+        return np.median(np.sqrt(((points[:, None] - rows) ** 2).sum(axis=2)).min(axis=1))
+
+    assert median_distance(adversarial) < 0.8 * median_distance(random)
+
+
+def test_gpec_takes_it_and_saves_it(tmp_path):
+    module = network(3)
+    g = gpec.GPEC(
+        module, lambda rows: np.repeat(np.asarray(rows)[:, :, None], 3, axis=2), boundary=AdversarialSampler(**SMALL),
+        n_explained=30, random_state=0,
+    )  # fmt: skip
+    e = g.fit(X).explain(X[:4])
+    assert e.values.shape == (4, 5, 3)
+    g.save(tmp_path / "net.gpec")
+    h = gpec.GPEC.load(tmp_path / "net.gpec", model=module)
+    assert np.array_equal(h.boundary_.points, g.boundary_.points)
+    assert np.array_equal(h.explain(X[:4], attribution="posterior").variance, e.variance)
+
+
+def test_parameters_survive_cloning():
+    sampler = AdversarialSampler(7, 8, norm="l2", radii=(0.1,), n_steps=3, bounds=(0, 1), tolerance=1e-3)
+    assert clone(sampler).get_params() == sampler.get_params()
+
+
+def test_report():
+    assert AttackReport((0.1, 0.2), (3, 4), 10).failures == 3
