@@ -20,7 +20,7 @@ $(VENV)/core: pyproject.toml constraints.txt
 # torch comes first: as a dependency of another package the largest build would be taken
 $(VENV)/dev: $(VENV)/core
 	$(PIP) torch
-	$(PIP) -e .[dev,data,bench]
+	$(PIP) -e .[dev,data,torch,bench]
 	@touch $@
 
 demo: $(VENV)/core

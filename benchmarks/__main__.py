@@ -38,6 +38,7 @@ PARTS = {
         "Five-fold cross-validation, stratified and shuffled: XGBoost with its defaults for tables (mean of three "
         "shuffles), 100 extra trees on raw pixels for images (one shuffle; AUROC one against all).",
     ),
+    "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
 }
 
