@@ -10,6 +10,7 @@ penalty. Both are what the paper's Table 1 varies.
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ __all__ = ["accuracy", "fully_connected", "load_weights", "resnet18", "save_weig
 def fully_connected(sizes=(784, 700, 400, 200, 100, 10), *, softplus_beta=None) -> nn.Sequential:
     """The paper's network for grey images; takes images ``(n, 28, 28)`` or rows ``(n, 784)``, gives logits."""
     layers: list[nn.Module] = [nn.Flatten()]
-    for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
+    for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), _activation(softplus_beta)]
     return nn.Sequential(*layers[:-1])
 
