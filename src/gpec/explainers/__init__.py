@@ -1,14 +1,28 @@
 """Attributions and their own noise."""
 
-from gpec.explainers.adapters import CallableExplainer, KernelShap, ShapAdapter, TreeShap, make_explainer
+from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel, TreeShap, make_explainer
 from gpec.explainers.base import Attribution, Explainer
+from gpec.explainers.captum import CaptumAdapter
+from gpec.explainers.cxplain import CXPlain
+from gpec.explainers.kernelshap import KernelShap
+from gpec.explainers.lime import BayesLime, BayesShap, Lime
+from gpec.explainers.shapley import ExactShapley, ShapleySampling
 
 __all__ = [
     "Attribution",
+    "BayesLime",
+    "BayesShap",
+    "CXPlain",
     "CallableExplainer",
+    "CaptumAdapter",
+    "ExactShapley",
     "Explainer",
     "KernelShap",
+    "Lime",
+    "Precomputed",
     "ShapAdapter",
+    "ShapKernel",
+    "ShapleySampling",
     "TreeShap",
     "make_explainer",
 ]

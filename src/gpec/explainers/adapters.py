@@ -1,8 +1,10 @@
-"""Explainers of others: any callable, any shap explainer, and shap's KernelSHAP and TreeSHAP by name."""
+"""Explainers of others: any callable, any shap explainer, known answers; and which explainer is meant by a name."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +12,20 @@ from typing import Any
 import numpy as np
 
 from gpec.errors import ExplainerError, InputError, ParameterTypeError
-from gpec.explainers.base import Attribution, Explainer
+from gpec.explainers.base import Attribution, Explainer, check_attribution
 from gpec.model import Model
 from gpec.table import FloatArray
 from gpec.validation import check_choice, check_count
 
-__all__ = ["CallableExplainer", "KernelShap", "ShapAdapter", "TreeShap", "make_explainer"]
+__all__ = [
+    "CallableExplainer",
+    "Precomputed",
+    "ShapAdapter",
+    "ShapKernel",
+    "TreeShap",
+    "make_explainer",
+    "preserved_numpy_seed",
+]
 
 
 class CallableExplainer(Explainer):
@@ -28,10 +38,72 @@ class CallableExplainer(Explainer):
         return _as_attribution(self.function(self.model_.table.decode(Z)))
 
 
+class Precomputed(Explainer):
+    """Attributions that are known already, looked up by the content of a row.
+
+    Parameters
+    ----------
+    rows : array or DataFrame of shape (n, d)
+        The rows that were explained; of equal rows the first counts.
+    values : array of shape (n, d) or (n, d, c)
+        Their attributions.
+    variance : array of the same shape, optional
+        The variance of the values.
+    base_values : number or array of shape (n,), (c,) or (n, c), optional
+        What the attributions of a row add to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.explainers.adapters import Precomputed
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> explainer = Precomputed(X, values=10 * X).fit(lambda X: np.full(len(X), 0.5), X)
+    >>> explainer(X[1:2]).values
+    array([[20., 30.]])
+    """
+
+    stochastic = False
+    unit = "as given"
+    rows_at_once = sys.maxsize  # so that errors number the rows as the user does
+
+    def __init__(self, rows: Any, values: Any, variance: Any = None, base_values: Any = None) -> None:
+        self.rows = rows
+        self.values = values
+        self.variance = variance
+        self.base_values = base_values
+
+    def bind(self, model: Model, background: FloatArray) -> None:
+        super().bind(model, background)
+        rows = model.table.encode(self.rows, "rows")
+        answer = Attribution(self.values, self.variance, self.base_values)
+        self._known = check_attribution(answer, len(rows), rows.shape[1], model)
+        self._place = {_content(rows[i]): i for i in reversed(range(len(rows)))}
+
+    def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
+        places = [self._place.get(_content(row), -1) for row in Z]
+        if -1 in places:
+            raise InputError(
+                f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "
+                "its attributions too, or an explainer that can answer for any row."
+            )
+        known = self._known
+        return Attribution(
+            known.values[places],
+            None if known.variance is None else known.variance[places],
+            None if known.base_values is None else known.base_values[places],
+        )
+
+
 class ShapAdapter(Explainer):
     """An explainer object of the shap library, already bound to its model.
 
-    Those that draw from NumPy's global generator are run row by row, each with a seed of its own.
+    Those that draw from NumPy's global generator are run row by row, each with a seed of its own. Where shap wants
+    tensors (Deep and Gradient of a torch Module) it gets them.
+
+    A PermutationExplainer gets a variance. Its own ``error_std`` is the spread over single passes, forward and
+    backward, and from it nobody can tell how far the two passes of a permutation cancel, so it is not used. Instead its
+    budget ``max_evals`` is spent in calls of ``2 d + 1``, one permutation there and back (more if features equal the
+    background): the value is the mean of the calls, the variance theirs (ddof 1) divided by their number.
     """
 
     def __init__(self, explainer: Any) -> None:
@@ -39,17 +111,41 @@ class ShapAdapter(Explainer):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        self.stochastic = False if type(self.explainer).__name__ in _DETERMINISTIC else None
+        kind = type(self.explainer).__name__
+        self.stochastic = False if kind in _DETERMINISTIC else None
         self.rows_at_once = 64 if self.stochastic is False else 1
+        parameters = inspect.signature(self.explainer.__call__).parameters
         # gpec shows one bar for all rows; shap would show one for each call
-        self._options = {"silent": True} if "silent" in inspect.signature(self.explainer.__call__).parameters else {}
+        self._options: dict[str, Any] = {"silent": True} if "silent" in parameters else {}
+        self._n_calls = 1
+        if kind == "PermutationExplainer":
+            d, budget = background.shape[1], parameters["max_evals"].default
+            n_calls = (20 * d if isinstance(budget, str) else int(budget)) // (2 * d + 1)
+            if n_calls >= 2:
+                self._n_calls = n_calls
+                self._options["max_evals"] = 2 * d + 1
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        with _preserved_numpy_seed(seeds[0]):
-            return _as_attribution(self.explainer(self.model_.table.decode(Z), **self._options))
+        rows = self._rows(Z)
+        with preserved_numpy_seed(seeds[0]):
+            answers = [_as_attribution(self.explainer(rows, **self._options)) for _ in range(self._n_calls)]
+        if self._n_calls == 1:
+            return answers[0]
+        values = np.stack([np.asarray(answer.values) for answer in answers])
+        variance = values.var(axis=0, ddof=1) / self._n_calls
+        return Attribution(values.mean(axis=0), variance, answers[0].base_values)
+
+    def _rows(self, Z: FloatArray) -> Any:
+        rows = self.model_.table.decode(Z)
+        torch = sys.modules.get("torch")
+        data = getattr(getattr(self.explainer, "explainer", None), "data", None)  # of Deep and Gradient
+        first = data[0] if isinstance(data, list) and data else None
+        if torch is None or not isinstance(first, torch.Tensor):
+            return rows
+        return torch.as_tensor(np.array(rows, dtype=np.float64), dtype=first.dtype, device=first.device)
 
 
-class KernelShap(Explainer):
+class ShapKernel(Explainer):
     """KernelSHAP by the shap library, without feature selection, of the model's probabilities.
 
     Parameters
@@ -81,7 +177,7 @@ class KernelShap(Explainer):
         self._shap = shap.KernelExplainer(model.probabilities, background, link="identity")
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        with _preserved_numpy_seed(seeds[0]):
+        with preserved_numpy_seed(seeds[0]):
             values = self._shap.shap_values(Z, nsamples=self.n_samples, l1_reg=False, silent=True)
         return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
 
@@ -118,8 +214,27 @@ class TreeShap(Explainer):
         return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
 
 
-_DETERMINISTIC = ("AdditiveExplainer", "ExactExplainer", "GPUTreeExplainer", "LinearExplainer", "TreeExplainer")
-_BY_NAME: dict[str, type[Explainer]] = {"kernelshap": KernelShap, "tree": TreeShap}
+_DETERMINISTIC = (
+    "AdditiveExplainer",
+    "DeepExplainer",
+    "ExactExplainer",
+    "GPUTreeExplainer",
+    "LinearExplainer",
+    "TreeExplainer",
+)
+
+# Name -> where its class is; imported when asked for, so that a name costs nothing until it is used.
+_BY_NAME = {
+    "bayeslime": "gpec.explainers.lime.BayesLime",
+    "bayesshap": "gpec.explainers.lime.BayesShap",
+    "cxplain": "gpec.explainers.cxplain.CXPlain",
+    "exact": "gpec.explainers.shapley.ExactShapley",
+    "kernelshap": "gpec.explainers.kernelshap.KernelShap",
+    "lime": "gpec.explainers.lime.Lime",
+    "shapley_sampling": "gpec.explainers.shapley.ShapleySampling",
+    "tree": "gpec.explainers.adapters.TreeShap",
+}
+_CAPTUM = "captum:"  # then the name of its method
 
 
 def make_explainer(explainer: Any) -> Explainer:
@@ -130,20 +245,40 @@ def make_explainer(explainer: Any) -> Explainer:
         fresh.check()
         return fresh
     if isinstance(explainer, str):
-        if explainer not in _BY_NAME:
-            raise InputError(
-                f"explainer={explainer!r} is not one of {sorted(_BY_NAME)}; a shap explainer or any function "
-                "X -> (n, d) can be passed instead."
-            )
-        return _BY_NAME[explainer]()
+        return _named(explainer)
     if isinstance(explainer, type):
         raise ParameterTypeError(f"explainer is the class {explainer.__name__}; pass an instance of it.")
+    of_shap = type(explainer).__module__.partition(".")[0] == "shap"
+    if of_shap and type(explainer).__name__ == "Explanation":
+        if explainer.data is None:
+            raise InputError("explainer is a shap.Explanation without its rows; set its data to the rows explained.")
+        return Precomputed(explainer.data, explainer.values, base_values=explainer.base_values)
     if callable(explainer):
-        of_shap = type(explainer).__module__.partition(".")[0] == "shap"
         return ShapAdapter(explainer) if of_shap else CallableExplainer(explainer)
     raise ParameterTypeError(
         f"explainer must be a name, an explainer object or a callable, got {type(explainer).__name__}."
     )
+
+
+def _named(name: str) -> Explainer:
+    if name.startswith(_CAPTUM):
+        from gpec.explainers.captum import CaptumAdapter
+
+        explainer: Explainer = CaptumAdapter(name.removeprefix(_CAPTUM))
+    elif name in _BY_NAME:
+        module, _, kind = _BY_NAME[name].rpartition(".")
+        explainer = getattr(importlib.import_module(module), kind)()
+    else:
+        raise InputError(
+            f"explainer={name!r} is not one of {sorted([*_BY_NAME, _CAPTUM + '<Name>'])}; a shap explainer or any "
+            "function X -> (n, d) can be passed instead."
+        )
+    explainer.check()
+    return explainer
+
+
+def _content(row: FloatArray) -> bytes:
+    return np.ascontiguousarray(row + 0.0).tobytes()  # + 0.0: no negative zeros
 
 
 def _as_attribution(answer: Any) -> Attribution:
@@ -162,7 +297,7 @@ def _for_each_row(expected_value: Any, n: int) -> FloatArray:
 
 
 @contextmanager
-def _preserved_numpy_seed(seed: int) -> Iterator[None]:
+def preserved_numpy_seed(seed: int) -> Iterator[None]:
     """Seed NumPy's global generator, which shap draws from, and put it back as it was."""
     state = np.random.get_state()
     np.random.seed(seed)

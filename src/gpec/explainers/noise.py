@@ -12,9 +12,10 @@ from gpec.explainers.base import Attribution, Explainer
 from gpec.table import FloatArray
 from gpec.validation import check_finite_array, check_positive
 
-__all__ = ["check_noise", "check_noise_shape", "noise_variance", "observe"]
+__all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "noise_variance", "observe"]
 
-_NAMES = ("auto", "resample", "none")
+RESAMPLED = ("resample", "resample-paper")
+_NAMES = ("auto", *RESAMPLED, "none")
 
 
 def check_noise(noise: Any) -> None:
@@ -51,13 +52,26 @@ def observe(
     """Attributions of encoded rows, and their variance if the explainer or resampling gives one.
 
     With ``noise="resample"`` the values are the mean over ``n_resamples`` runs of distinct seeds and the variance is
-    that of the mean: the runs' variance (ddof 1) divided by their number.
+    that of the mean: the runs' variance (ddof 1) divided by their number. With ``"resample-paper"`` the values are
+    those of the first run and the variance is Eq. 3 as it stands: the mean squared deviation of the runs (ddof 0).
+
+    An explainer that says it is deterministic runs once. Its variance is then its own, where it has one (resampling
+    cannot see what training left open), else 0. One that does not know runs as often as one that is stochastic: whether
+    two runs of a row agree may be chance, and must not depend on the rows beside it.
     """
-    if not (isinstance(noise, str) and noise == "resample"):
-        return explainer.explain(Z, seed=seed, progress=progress)
-    runs = [explainer.explain(Z, seed=seed, run=run, progress=progress) for run in range(n_resamples)]
-    values = np.stack([run.values for run in runs])
-    return Attribution(values.mean(axis=0), values.var(axis=0, ddof=1) / n_resamples, runs[0].base_values)
+    first = explainer.explain(Z, seed=seed, progress=progress)
+    if not _resampled(noise):
+        return first
+    if explainer.stochastic is False:
+        own = np.zeros_like(first.values) if first.variance is None else first.variance
+        return Attribution(first.values, own, first.base_values)
+    again = [explainer.explain(Z, seed=seed, run=run, progress=progress).values for run in range(1, n_resamples)]
+    runs = np.stack((first.values, *again))
+    same = (runs == first.values).all(axis=0)  # the mean of equal numbers may be off by a rounding
+    if noise == "resample-paper":
+        return Attribution(first.values, np.where(same, 0.0, runs.var(axis=0)), first.base_values)
+    mean, variance = runs.mean(axis=0), runs.var(axis=0, ddof=1) / n_resamples
+    return Attribution(np.where(same, first.values, mean), np.where(same, 0.0, variance), first.base_values)
 
 
 def noise_variance(
@@ -72,8 +86,12 @@ def noise_variance(
         if not _broadcasts(given.shape, shape):
             raise InputError(f"noise has shape {given.shape}, which does not fit the attributions' shape {shape}.")
         return np.broadcast_to(given, shape).copy(), "given"
+    if _resampled(noise) and explainer is None:
+        raise InputError(
+            f"noise={noise!r} runs the explainer again, but attributions are given; give their variance too."
+        )
     if noise != "none" and attribution.variance is not None:
-        return attribution.variance, "resampled" if noise == "resample" else "the explainer's own"
+        return attribution.variance, _source(noise, attribution.variance, explainer)
     if noise == "auto" and explainer is not None and _is_stochastic(explainer, attribution, Z, seed):
         warnings.warn(
             "The explainer answers differently from run to run but gives no variance, so its noise is not part of the "
@@ -92,6 +110,17 @@ def _is_stochastic(explainer: Explainer, attribution: Attribution, Z: FloatArray
     again = explainer.explain(Z[:1], seed=seed, run=1).values[0]
     size = float(np.abs(attribution.values).max())
     return bool(np.abs(again - attribution.values[0]).max() > 1e-9 * size)
+
+
+def _resampled(noise: Any) -> bool:
+    return isinstance(noise, str) and noise in RESAMPLED
+
+
+def _source(noise: str, variance: FloatArray, explainer: Explainer | None) -> str:
+    asked = None if explainer is None else explainer.stochastic
+    if not _resampled(noise) or (asked is False and variance.any()):
+        return "the explainer's own"
+    return "resampled" if asked or variance.any() else "none, the explainer is deterministic"
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

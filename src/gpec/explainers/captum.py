@@ -1,0 +1,195 @@
+"""Attributions of the captum library, by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.explainers.adapters import preserved_numpy_seed
+from gpec.explainers.base import Attribution, Explainer
+from gpec.explainers.baseline import typical_row
+from gpec.model import Model
+from gpec.table import FloatArray
+
+__all__ = ["CaptumAdapter"]
+
+
+@dataclass(frozen=True)
+class _Method:
+    baseline: Literal["one", "many"] | None  # compared with the typical row, with all background rows, or with nothing
+    stochastic: bool = False
+    adds_up: bool = False  # to the probability, from that of the baseline
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+_METHODS = {
+    "Deconvolution": _Method(None),
+    "DeepLift": _Method("one"),
+    "DeepLiftShap": _Method("many"),
+    "FeatureAblation": _Method("one"),
+    "GradientShap": _Method("many", stochastic=True),
+    "GuidedBackprop": _Method(None),
+    "InputXGradient": _Method(None),
+    "IntegratedGradients": _Method("one", adds_up=True),
+    "KernelShap": _Method("one", stochastic=True, adds_up=True),
+    "Lime": _Method("one", stochastic=True),
+    "Occlusion": _Method("one", options=(("sliding_window_shapes", (1,)),)),
+    "Saliency": _Method(None),
+    "ShapleyValueSampling": _Method("one", stochastic=True, adds_up=True),
+    "ShapleyValues": _Method("one", adds_up=True),
+}
+
+
+class CaptumAdapter(Explainer):
+    """An attribution method of captum, of a torch Module's probabilities; ``"captum:Saliency"`` means this one.
+
+    The Module is followed by a sigmoid or softmax where it gives logits, so that probabilities are explained: that of
+    the positive class with two classes, ``(n, d)``, else each, ``(n, d, c)``. The baseline is the background's mean
+    (the most frequent category of a categorical column); GradientShap and DeepLiftShap take all background rows. Each
+    row is explained alone, with a seed of its own; NumPy's and torch's generators and the Module's mode are left as
+    they were.
+
+    Parameters
+    ----------
+    method : str
+        "IntegratedGradients", "DeepLift" and others; an unknown name gets the list. Not on it are methods that look
+        into a layer, FeaturePermutation (its answer depends on the other rows), NoiseTunnel (it wraps another method)
+        and LRP (it has no rule for probabilities).
+    options : dict, optional
+        Passed to captum's ``attribute``, for instance ``{"n_steps": 200}`` or ``{"n_samples": 500}``.
+
+    Notes
+    -----
+    captum calls the Module itself, so these calls are not among the counted model rows. The attributions of DeepLift
+    and DeepLiftShap add up to the probability, less the baseline's, with two classes; with several only nearly, because
+    captum has no exact rule for a softmax.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from gpec.explainers.captum import CaptumAdapter
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> module = torch.nn.Linear(3, 1)
+    >>> _ = torch.nn.init.constant_(module.weight, 1.0)
+    >>> CaptumAdapter("Saliency").fit(module, X)(X[:2]).values.shape
+    (2, 3)
+    """
+
+    unit = "probability"
+    rows_at_once = 1  # a float32 Module's answers depend on the batch
+
+    def __init__(self, method: str = "IntegratedGradients", options: dict[str, Any] | None = None) -> None:
+        self.method = method
+        self.options = options
+
+    def check(self) -> None:
+        if not isinstance(self.method, str) or self.method not in _METHODS:
+            raise InputError(f"captum's method {self.method!r} is not one of {sorted(_METHODS)}.")
+        if self.options is not None and not isinstance(self.options, dict):
+            raise ParameterTypeError(f"options={self.options!r} must be a dict or None.")
+        for package in ("torch", "captum"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingExtraError(
+                    f'captum\'s {self.method} needs {package}, which is not installed; pip install "gpec[torch]".'
+                )
+
+    def bind(self, model: Model, background: FloatArray) -> None:
+        super().bind(model, background)
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(model.user_model, torch.nn.Module):
+            raise ParameterTypeError(
+                f"explainer='captum:{self.method}' explains a torch Module, but the model is a "
+                f"{type(model.user_model).__name__}; use explainer='kernelshap', which takes any model."
+            )
+        self._method = _METHODS[self.method]
+        self.stochastic = self._method.stochastic
+        rows = background if self._method.baseline == "many" else typical_row(background, model.table)[None]
+        if self._method.baseline == "many" and len(rows) == 1:
+            rows = np.repeat(rows, 2, axis=0)  # captum asks for several
+        self._baselines = self._tensor(rows)
+        self._base_values = model.probabilities(rows).mean(axis=0) if self._method.adds_up else None
+
+    def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
+        import captum.attr
+
+        options = {**dict(self._method.options), **(self.options or {})}
+        if self._method.baseline is not None:
+            options.setdefault("baselines", self._baselines)
+        module = self.model_.user_model
+        attributions = []
+        with _in_evaluation(module):
+            method = getattr(captum.attr, self.method)(_probability(self.model_))
+            for label in range(1 if self.model_.is_binary else int(self.model_.n_classes or 1)):
+                # the same draws for each class
+                with preserved_numpy_seed(seeds[0]), _preserved_torch_seed(seeds[0]):
+                    inputs = self._tensor(Z).requires_grad_(True)
+                    answer = method.attribute(inputs, target=label, **options)
+                attributions.append(answer.detach().cpu().double().numpy())
+        base = None if self._base_values is None else np.tile(self._base_values, (len(Z), 1))
+        return Attribution(np.stack(attributions, axis=-1), base_values=base)
+
+    def _tensor(self, Z: FloatArray) -> Any:
+        import torch
+
+        parameter = next(self.model_.user_model.parameters(), None)
+        dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+        device = torch.device("cpu") if parameter is None else parameter.device
+        rows = np.array(self.model_.table.decode(Z), dtype=np.float64)
+        return torch.as_tensor(rows, dtype=dtype, device=device)
+
+
+def _probability(model: Model) -> Any:
+    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities."""
+    import torch
+
+    class Probability(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = model.user_model
+            # A Module, not a function, so that DeepLift's rule applies. There is no Softmax: captum's rule for it is
+            # far from adding up, and a softmax is the sigmoid of a class's logit against all others'.
+            self.sigmoid = torch.nn.Sigmoid()
+
+        def forward(self, rows: Any) -> Any:
+            output = self.module(rows)
+            output = output[:, None] if output.ndim == 1 else output
+            columns = output.shape[1]
+            if model.output == "probability":
+                return output[:, 1:] if columns == 2 else output
+            if columns > 2:
+                itself = torch.eye(columns, dtype=torch.bool, device=output.device)
+                others = output[:, None].masked_fill(itself, -torch.inf).logsumexp(dim=2)
+                return self.sigmoid(output - others)
+            return self.sigmoid(output if columns == 1 else output[:, 1:] - output[:, :1])
+
+    return Probability().eval()
+
+
+@contextmanager
+def _in_evaluation(module: Any) -> Iterator[None]:
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        with warnings.catch_warnings():
+            # captum announces hooks, which it takes away again
+            warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def _preserved_torch_seed(seed: int) -> Iterator[None]:
+    import torch
+
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        yield

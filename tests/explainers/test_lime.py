@@ -1,0 +1,494 @@
+"""LIME, BayesLIME and BayesSHAP against the lime package, exact Shapley values and closed forms."""
+
+import inspect
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+import pytest
+from lime.lime_tabular import LimeTabularExplainer
+from scipy.special import expit
+from sklearn.base import clone
+
+import gpec
+from gpec import storage
+from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
+from gpec.explainers.bayes_regression import bayes_regression
+from gpec.explainers.lime import BayesLime, BayesShap, Lime
+from gpec.explainers.perturbation import Coalitions, Neighborhood, batch
+from gpec.table import Table
+from gpec.validation import spawn
+
+SMALL = {"lime": Lime(300), "bayeslime": BayesLime(100), "bayesshap": BayesShap(60)}
+FOCUSED = {
+    "bayeslime focused": BayesLime(120, sampling="focused"),
+    "bayesshap focused": BayesShap(80, sampling="focused"),
+    "bayeslime width": BayesLime(60, target_width=0.05),
+    "bayesshap width": BayesShap(60, target_width=0.03),
+}
+EVERY = SMALL | FOCUSED
+
+
+def fitted(explainer, model, X, **options):
+    return clone(explainer).fit(model, X, **options)
+
+
+def linear(X):
+    return 0.5 + 0.02 * X[:, 0] - 0.03 * X[:, 1]
+
+
+def bumpy(X):
+    return expit(X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) - 0.5 * X[:, 3] + 0.2 * X[:, 0] * X[:, 3] ** 2)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return np.random.default_rng(3).normal(size=(60, 4))
+
+
+@pytest.fixture(scope="module")
+def coded():
+    """Two numbers and two columns of codes, and a model of them."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack(
+        (
+            rng.normal(40.0, 10.0, 400),
+            rng.choice(3, 400, p=[0.5, 0.3, 0.2]),
+            rng.normal(size=400),
+            rng.integers(2, size=400),
+        )
+    ).astype(float)
+
+    def model(X):
+        return expit(0.05 * (X[:, 0] - 40) + 1.5 * (X[:, 1] == 2) - X[:, 2] + 0.5 * X[:, 3] * X[:, 2])
+
+    return X, model
+
+
+# LIME against the lime package
+
+
+def neighborhood(X, categorical=(), **options):
+    table, Z = Table.learn(X, categorical_features=list(categorical))
+    width = 0.75 * np.sqrt(X.shape[1])
+    return Neighborhood(*Neighborhood.statistics(Z, table), width, **options), Z
+
+
+def test_same_perturbations_as_lime_give_its_coefficients(coded):
+    X, model = coded
+    explainer = Lime(400).fit(model, X, categorical_features=[1, 3], random_state=0)
+    maker, Z = neighborhood(X, [1, 3])
+    package = LimeTabularExplainer(X, categorical_features=[1, 3], discretize_continuous=False, random_state=0)
+    for i in range(4):
+        drawn = batch(maker, Z[i : i + 1], [spawn(77)], 400, first=True)
+        found = explainer._explain(Z[i : i + 1], [77]).values[0]
+        rows = drawn.rows[0, :, 0]
+        data = rows.copy()
+        data[:, [1, 3]] = rows[:, [1, 3]] == X[i, [1, 3]]
+        scaled = (data - package.scaler.mean_) / package.scaler.scale_
+        np.testing.assert_allclose(drawn.features[0], scaled, rtol=0, atol=1e-12)
+        distance = np.linalg.norm(scaled - scaled[0], axis=1)
+        p = model(rows)
+        _, answer, _, _ = package.base.explain_instance_with_data(
+            scaled, np.column_stack((1 - p, p)), distance, 1, 4, feature_selection="none"
+        )
+        np.testing.assert_allclose(drawn.weights[0], package.base.kernel_fn(distance), rtol=1e-12)
+        np.testing.assert_allclose(found, [dict(answer)[j] for j in range(4)], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("around", ["data", "row"])
+def test_many_samples_agree_with_limes_own(coded, around):
+    X, model = coded
+    explainer = Lime(20_000, around=around).fit(model, X, categorical_features=[1, 3])
+    found = explainer(X[:3])
+    package = LimeTabularExplainer(
+        X,
+        categorical_features=[1, 3],
+        discretize_continuous=False,
+        feature_selection="none",
+        sample_around_instance=around == "row",
+        random_state=0,
+    )
+    for i in range(3):
+        answer = package.explain_instance(
+            X[i], lambda X: np.column_stack((1 - model(X), model(X))), num_samples=20_000, num_features=4
+        )
+        theirs = np.array([dict(answer.as_map()[1])[j] for j in range(4)])
+        error = np.sqrt(2 * found.variance[i])
+        assert (np.abs(found.values[i] - theirs) < 4 * error).all()
+        assert (error < 0.1 * np.abs(theirs).max()).all()  # or the comparison says nothing
+
+
+def test_limes_defaults():
+    package = inspect.signature(LimeTabularExplainer.explain_instance).parameters
+    assert Lime().n_samples == package["num_samples"].default
+    assert Lime().alpha == 1.0
+    assert Lime().fit(linear, np.random.default_rng(0).normal(size=(50, 16)))._maker().width == 3.0
+
+
+def test_order_is_that_of_the_columns(wide):
+    for explainer in SMALL.values():
+        for j in range(4):
+            values = fitted(explainer, lambda X, j=j: expit(2 * X[:, j]), wide)(wide[:5]).values
+            assert (np.abs(values).argmax(axis=1) == j).mean() >= 0.8
+
+
+@pytest.mark.parametrize("categorical", [[], [1, 3]])
+def test_limes_variance_is_the_spread_over_seeds(coded, categorical):
+    X, model = coded
+    explainer = Lime(400).fit(model, X, categorical_features=categorical)
+    Z = explainer.model_.table.encode(X[:6])
+    runs = [explainer.explain(Z, seed=0, run=run) for run in range(200)]
+    spread = np.var([run.values for run in runs], axis=0, ddof=1)
+    claimed = np.mean([run.variance for run in runs], axis=0)
+    assert 1 / 1.25 < claimed.sum() / spread.sum() < 1.25
+    assert 1 / 1.5 < (claimed / spread).min() < (claimed / spread).max() < 1.5
+
+
+# Perturbations
+
+
+def test_neighborhood_of_numbers_and_categories(coded):
+    X, _ = coded
+    maker, Z = neighborhood(X, [1, 3])
+    drawn = batch(maker, Z[:2], [spawn(0), spawn(1)], 50_000, first=True)
+    rows = drawn.rows[:, :, 0]
+    np.testing.assert_array_equal(rows[:, 0], Z[:2])
+    np.testing.assert_allclose(rows[..., [0, 2]].mean(axis=1), np.tile(X[:, [0, 2]].mean(axis=0), (2, 1)), atol=0.2)
+    np.testing.assert_allclose(rows[..., [0, 2]].std(axis=1) / X[:, [0, 2]].std(axis=0), 1.0, atol=0.02)
+    for j, count in ((1, 3), (3, 2)):
+        assert set(np.unique(rows[..., j])) == set(range(count))
+        share = np.bincount(rows[0, :, j].astype(int)) / 50_000
+        np.testing.assert_allclose(share, np.bincount(X[:, j].astype(int)) / 400, atol=0.01)
+        np.testing.assert_array_equal(drawn.features[..., j], rows[..., j] == Z[:2, None, j])
+    np.testing.assert_array_equal(drawn.weights[:, 0], 1.0)
+    later = batch(maker, Z[:2], [spawn(0), spawn(1)], 50, first=False)
+    assert later.features.shape == (2, 50, 4)
+    assert later.weights.max() < 1.0  # the row itself only once
+    np.testing.assert_array_equal(maker.mean[[1, 3]], 0.0)
+    np.testing.assert_array_equal(maker.scale[[1, 3]], 1.0)
+
+
+def test_a_category_that_never_occurs_is_never_drawn():
+    maker = Neighborhood(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, 1.0)
+    drawn = maker.draw(np.array([[1.0]]), [spawn(0)], 10_000)
+    assert set(np.unique(drawn.rows)) == {1.0, 3.0}
+
+
+def test_coalitions_follow_the_shap_kernel():
+    background = np.random.default_rng(0).normal(size=(7, 5))
+    x = np.arange(10.0, 15.0)[None]
+    drawn = batch(Coalitions(background, 3), x, [spawn(0)], 40_002, first=True)
+    members = drawn.features[0].astype(bool)
+    assert members[0].all()
+    assert not members[1].any()
+    size = members[2:].sum(axis=1)
+    kernel = 4 / (np.arange(1, 5) * (5 - np.arange(1, 5)))
+    np.testing.assert_allclose(np.bincount(size, minlength=5)[1:] / 40_000, kernel / kernel.sum(), atol=0.01)
+    np.testing.assert_allclose(members[2:].mean(axis=0), 0.5, atol=0.01)
+    # the ends have 1 where all the others have sum(kernel)
+    np.testing.assert_allclose(drawn.weights[0, :2] / drawn.weights[0, 2:].sum(), 1 / kernel.sum(), rtol=1e-10)
+    for b in range(3):
+        rows = drawn.rows[0, :, b]
+        np.testing.assert_array_equal(rows[members], np.broadcast_to(x, rows.shape)[members])
+        # the absent features come from one background row together
+        source = np.array([np.flatnonzero((background[:, ~m] == row[~m]).all(axis=1))[0] for m, row in
+                           zip(members[1:200], rows[1:200], strict=True)])  # fmt: skip
+        assert set(source) == set(range(7))
+
+
+# Closed forms and exact values
+
+
+def test_linear_model_lime(wide):
+    X = wide * [1.0, 3.0, 1.0, 1.0]
+    for explainer in (Lime(3_000, alpha=1e-6), BayesLime(3_000, prior=1e-6)):
+        found = fitted(explainer, linear, X)(X[:3])
+        expected = np.array([0.02, -0.03, 0.0, 0.0]) * X.std(axis=0)
+        np.testing.assert_allclose(found.values, np.tile(expected, (3, 1)), atol=1e-6)
+        assert found.variance.max() < 1e-8
+        assert found.base_values is None
+
+
+def test_linear_model_shap(wide):
+    found = BayesShap(500, prior=1e-6, n_background=30).fit(linear, wide, background=wide[:20])(wide[:3])
+    expected = (wide[:3] - wide[:20].mean(axis=0)) * [0.02, -0.03, 0.0, 0.0]
+    np.testing.assert_allclose(found.values, expected, atol=4e-3)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, linear(wide[:3]), atol=2e-3)
+    one = BayesShap(50, prior=1e-6).fit(linear, wide, background=wide[:1])(wide[:3])  # nothing left to chance
+    np.testing.assert_allclose(one.values, (wide[:3] - wide[0]) * [0.02, -0.03, 0.0, 0.0], atol=1e-6)
+
+
+def exact_shapley(model, x, background):
+    d = len(x)
+    values = np.zeros(d)
+    for j in range(d):
+        others = [k for k in range(d) if k != j]
+        for size in range(d):
+            for S in combinations(others, size):
+                rows = background.copy()
+                rows[:, list(S)] = x[list(S)]
+                without = model(rows).mean()
+                rows[:, j] = x[j]
+                values[j] += factorial(size) * factorial(d - size - 1) / factorial(d) * (model(rows).mean() - without)
+    return values
+
+
+def test_bayesshap_estimates_shapley_values(wide):
+    background = wide[:15]
+    truth = np.array([exact_shapley(bumpy, x, background) for x in wide[:8]])
+    explainer = BayesShap(200).fit(bumpy, wide, background=background)
+    runs = [explainer.explain(wide[:8], seed=0, run=run) for run in range(40)]
+    values = np.array([run.values for run in runs])
+    variance = np.mean([run.variance for run in runs], axis=0)
+    assert np.sqrt(np.mean((values.mean(axis=0) - truth) ** 2)) < 0.006  # of a typical size of 0.1
+    assert 1 / 1.4 < variance.sum() / values.var(axis=0, ddof=1).sum() < 1.4
+    half = 1.972 * np.sqrt(variance)
+    assert 0.9 < (np.abs(values - truth) < half).mean() < 0.99
+    more = BayesShap(20_000).fit(bumpy, wide, background=background)(wide[:8])
+    np.testing.assert_allclose(more.values, truth, atol=0.01)  # the ends have a weight, not all of it
+
+
+def test_half_width_is_that_of_student_t(models, X):
+    for explainer in (BayesLime(50), BayesShap(50)):
+        explainer.fit(models.curved, X)
+        posterior, found = explainer.posterior(X[:5]), explainer(X[:5])
+        np.testing.assert_array_equal(found.values, posterior.coefficients[..., 0])
+        np.testing.assert_array_equal(found.variance, posterior.variance[..., 0])
+        expected = 2.008559 * np.sqrt(found.variance * 48 / 50)  # the 97.5% point for 50 degrees of freedom
+        np.testing.assert_allclose(explainer.half_width(X[:5]), expected, rtol=1e-6)
+        assert (explainer.half_width(X[:5], 0.5) < 0.4 * expected).all()
+
+
+def test_bayeslime_is_the_regression_of_its_perturbations(models, X):
+    explainer = BayesLime(80, prior=0.5, kernel_width=2.0).fit(models.curved, X)
+    maker = Neighborhood(X.mean(axis=0), X.std(axis=0), {}, 2.0)
+    drawn = batch(maker, X[:1], [spawn(9)], 80, first=True)
+    expected = bayes_regression(
+        drawn.features, models.curved(drawn.rows[0, :, 0])[None], np.exp(
+            -((drawn.features - drawn.features[:, :1]) ** 2).sum(axis=2) / 8.0), prior=0.5)  # fmt: skip
+    found = explainer._explain(X[:1], [9])
+    np.testing.assert_allclose(found.values, expected.coefficients[..., 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.variance, expected.variance[..., 0], rtol=0, atol=1e-12)
+
+
+# Perturbations to go, focused sampling
+
+
+@pytest.mark.parametrize("explainer", [BayesLime(100, target_width=0.01), BayesShap(100, target_width=0.01)])
+def test_target_width(models, X, explainer):
+    explainer.fit(models.curved, X)
+    posterior = explainer.posterior(X[:20])
+    width = posterior.half_width().max(axis=(1, 2))
+    assert (width <= 0.01).all()
+    assert np.median(width) > 0.0085  # not many more than were needed
+    assert posterior.count.min() < posterior.count.max()  # each row as many as it needs
+    plain = clone(explainer).set_params(target_width=None).fit(models.curved, X).posterior(X[:20])
+    np.testing.assert_allclose(np.median(plain.samples_needed(0.01) / posterior.count), 1.0, atol=0.15)
+
+
+def test_target_width_stops_at_max_samples(models, X):
+    explainer = BayesLime(100, target_width=1e-9, max_samples=370).fit(models.curved, X)
+    assert explainer.posterior(X[:4]).count.tolist() == [350] * 4
+    wide = BayesLime(100, target_width=10.0).fit(models.curved, X)
+    assert wide.posterior(X[:4]).count.tolist() == [100] * 4
+
+
+def test_cost_in_model_rows(models, X, counting):
+    for explainer, rows in ((BayesLime(100), 100), (BayesShap(100, n_background=3), 300), (Lime(100), 100)):
+        explainer.fit(models.curved, X)
+        before = explainer.model_.n_rows
+        explainer(X[:5])
+        assert explainer.model_.n_rows - before == 5 * rows
+
+
+@pytest.fixture(scope="module")
+def broad():
+    return np.random.default_rng(4).normal(size=(100, 10))
+
+
+def test_focused_sampling_narrows_the_intervals(broad):
+    for plain in (BayesLime(200), BayesShap(200, temperature=1e-3)):
+        plain.fit(bumpy, broad)
+        focused = clone(plain).set_params(sampling="focused").fit(bumpy, broad)
+        assert (focused.posterior(broad[:3]).count == 200).all()
+        assert focused.half_width(broad[:30]).mean() < 0.98 * plain.half_width(broad[:30]).mean()
+
+
+def test_a_high_temperature_does_not_focus(broad):
+    for plain in (BayesLime(200), BayesShap(200)):
+        plain.fit(bumpy, broad)
+        hot = clone(plain).set_params(sampling="focused", temperature=1e3).fit(bumpy, broad)
+        ratio = hot.half_width(broad[:30]).mean() / plain.half_width(broad[:30]).mean()
+        assert 0.97 < ratio < 1.03
+
+
+# What every one of them must do
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_rows_do_not_depend_on_the_rows_beside_them(models, X, name):
+    explainer = fitted(EVERY[name], models.curved, X)
+    together = explainer.explain(X[:7], seed=3)
+    alone = [explainer.explain(X[i : i + 1], seed=3) for i in range(7)]
+    backwards = explainer.explain(X[:7][::-1], seed=3)
+    explainer.rows_at_once = 3
+    blocks = explainer.explain(X[:7], seed=3)
+    for field in ("values", "variance"):
+        expected = getattr(together, field)
+        np.testing.assert_allclose(np.concatenate([getattr(a, field) for a in alone]), expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(getattr(backwards, field)[::-1], expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(getattr(blocks, field), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_seeds_and_runs(models, X, name):
+    explainer = fitted(EVERY[name], models.curved, X)
+    first = explainer.explain(X[:4], seed=3).values
+    np.testing.assert_array_equal(explainer.explain(X[:4], seed=3).values, first)
+    assert np.abs(explainer.explain(X[:4], seed=4).values - first).min() > 0
+    assert np.abs(explainer.explain(X[:4], seed=3, run=1).values - first).min() > 0
+    assert explainer.stochastic is True
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_three_classes_in_one_pass(models, X, name):
+    explainer = fitted(EVERY[name], models.three_classes, X)
+    before = explainer.model_.n_calls
+    found = explainer(X[:3])
+    assert found.values.shape == found.variance.shape == (3, 3, 3)
+    if name in SMALL:
+        assert explainer.model_.n_calls == before + 1
+        for k in range(3):
+            one = fitted(EVERY[name], lambda X, k=k: models.three_classes(X)[:, k], X)(X[:3])
+            np.testing.assert_allclose(found.values[..., k], one.values, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(found.variance[..., k], one.variance, rtol=0, atol=1e-12)
+            if one.base_values is not None:
+                np.testing.assert_allclose(found.base_values[:, k], one.base_values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_model_of_data_frames(mixed, name):
+    explainer = fitted(EVERY[name], mixed.model, mixed.frame)
+    found = explainer(mixed.frame[:30])
+    assert found.values.shape == (30, 5)
+    assert (found.variance > 0).all()
+    red = (mixed.frame["colour"][:30] == "red").to_numpy()
+    assert found.values[red, 0].mean() > 0.05 + found.values[~red, 0].mean()  # red is for yes
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_extreme_tables(models, name):
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=(40, 1))
+    assert fitted(SMALL[name], models.curved, one)(one[:2]).values.shape == (2, 1)
+    constant = np.column_stack((one[:, 0], np.full(40, 7.0)))
+    found = fitted(SMALL[name], lambda X: expit(X[:, 0] + X[:, 1] - 7), constant)(constant[:2])
+    assert np.isfinite(found.values).all()
+    huge = 1e200 * rng.normal(size=(40, 2))
+    found = fitted(SMALL[name], lambda X: expit(X[:, 0] / 1e200), huge)(huge[:2])
+    assert (np.abs(found.values[:, 0]) > np.abs(found.values[:, 1])).all()
+    far = fitted(SMALL[name], models.curved, one)(one[:2] + 1e6)  # all weights but one vanish
+    assert np.isfinite(far.values).all()
+    assert np.isfinite(far.variance).all()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_constant_models_have_no_attributions(X, name):
+    found = fitted(SMALL[name], lambda X: np.full(len(X), 0.3), X, background=10)(X[:3])
+    assert np.abs(found.values).max() < 0.02  # the prior draws the intercept to 0, and the others follow a little
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_numpys_generator_is_left_alone(models, X, name):
+    np.random.seed(11)
+    expected = np.random.RandomState(11).random()
+    fitted(EVERY[name], models.curved, X)(X[:2])
+    assert np.random.random() == expected
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_state_is_saved(mixed, name, tmp_path):
+    first = fitted(EVERY[name], mixed.model, mixed.frame)
+    storage.write(tmp_path / "state", "test", {"state": first.fitted_state()})
+    second = clone(EVERY[name])
+    second.bind(first.model_, first.background_)
+    second.restore(storage.read(tmp_path / "state", "test")["state"])
+    Z = first.model_.table.encode(mixed.frame[:4])
+    np.testing.assert_array_equal(second.explain(Z, seed=1).values, first.explain(Z, seed=1).values)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_failing_model_names_the_row(models, X, name, counting):
+    def before(call, rows):
+        if (rows == X[2, 0]).any() and len(rows) > 100:
+            raise ValueError("model is tired")
+
+    explainer = fitted(SMALL[name], counting(models.curved, before=before), X, background=X[50:60])
+    explainer.rows_at_once = 2 if name == "lime" else 5
+    with pytest.raises(ModelCallError, match=r"model is tired.*while explaining rows \d to \d") as error:
+        explainer.explain(np.tile(X[:3], (4, 1)), seed=0)
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_with_gpec(make, X, name):
+    g = make(explainer=clone(SMALL[name])).fit(X)
+    answer = g.explain(X[:4])
+    assert answer.values.shape == (4, 3)
+    assert (answer.noise_variance > 0).all()
+    assert g.diagnostics_["noise"] == "the explainer's own"
+    assert "probability" in g.diagnostics_["unit"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_saved_with_gpec(make, models, X, name, tmp_path):
+    explainer = clone(SMALL[name])
+    g = make(explainer=explainer).fit(X)
+    g.save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=clone(explainer))
+    np.testing.assert_allclose(again.explain(X[:3]).values, g.explain(X[:3]).values, rtol=0, atol=1e-12)
+
+
+def test_memory_is_bounded(models):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    assert BayesLime().fit(models.curved, X).rows_at_once == 1_024
+    assert BayesLime(1_000, sampling="focused").fit(models.curved, X).rows_at_once == 66
+    big = BayesShap(10_000, n_background=50, sampling="focused").fit(models.curved, X)
+    assert big.rows_at_once == 1
+
+
+# Faults
+
+
+FAULTS = [
+    (BayesLime(2), InputError, "n_samples=2 must be at least 3"),
+    (BayesLime("many"), ParameterTypeError, "n_samples='many' must be a whole number"),
+    (BayesLime(kernel_width="broad"), InputError, "kernel_width='broad' must be 'auto' or a number"),
+    (BayesLime(kernel_width=0.0), InputError, "kernel_width=0.0"),
+    (BayesLime(around="mean"), InputError, "around='mean' is not one of 'data', 'row'"),
+    (BayesLime(sampling="sharp"), InputError, "sampling='sharp' is not one of 'plain', 'focused'"),
+    (BayesLime(prior=0.0), InputError, "prior=0.0 must be"),
+    (BayesLime(temperature=-1.0), InputError, "temperature=-1.0"),
+    (BayesLime(target_width=0.0), InputError, "target_width=0.0"),
+    (BayesLime(300, target_width=0.1, max_samples=200), InputError, "max_samples=200 is less than n_samples=300"),
+    (BayesShap(n_background=0), InputError, "n_background=0 must be at least 1"),
+    (BayesShap(1), InputError, "n_samples=1"),
+    (Lime(1), InputError, "n_samples=1"),
+    (Lime(alpha=-1.0), InputError, "alpha=-1.0"),
+    (Lime(kernel_width=np.inf), InputError, "kernel_width=inf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("explainer", "error", "message"), FAULTS, ids=range(len(FAULTS)))
+def test_faults(models, X, counting, explainer, error, message):
+    model = counting(models.curved)
+    with pytest.raises(error, match=message):
+        explainer.fit(model, X)
+    assert model.n_calls == 0
+
+
+def test_not_fitted(X):
+    for explainer in (BayesLime(), BayesShap()):
+        with pytest.raises(NotFittedError, match=r"not fitted yet; call fit\(model, X\) first"):
+            explainer.half_width(X)
