@@ -115,8 +115,8 @@ def report(x):
         f"Fully connected network of the paper, accuracy {x['accuracy']:.1%} on the test images.",
         "",
         f"Boundary of all ten classes (500 untargeted and 9 x 50 targeted attacks each): **{x['seconds']:.0f} s** (the "
-        f"paper reports 34.5 minutes; target a tenth of it). {min(x['points'])} to {max(x['points'])} points a class; the "
-        f"two greatest logits differ by at most {x['largest_gap']:.1e}, and the class is one of the two at "
+        f"paper reports 34.5 minutes; target a tenth of it). {min(x['points'])} to {max(x['points'])} points a "
+        f"class; the two greatest logits differ by at most {x['largest_gap']:.1e}, and the class is one of the two at "
         f"{x['class_among_top_two']:.0%} of them. Smallest radius at which an attack succeeded:",
         "",
         "| radius | " + " | ".join(f"{r:g}" for r in x["radii"]) + " | none |",

@@ -1,6 +1,6 @@
 """gpec: an honest error bar on every feature attribution."""
 
-from gpec import boundary, datasets, errors, explainers, geometry, gp, kernels
+from gpec import boundary, datasets, errors, explainers, geometry, gp, images, kernels
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.estimator import GPEC, PAPER
@@ -20,5 +20,6 @@ __all__ = [
     "explainers",
     "geometry",
     "gp",
+    "images",
     "kernels",
 ]

@@ -59,10 +59,12 @@ class GPEC(BaseEstimator):
         Classifier with ``predict_proba``, ``torch.nn.Module``, ``xgboost.Booster``, or a callable ``X -> (n,)`` or
         ``(n, c)``.
     explainer : str, object or callable, default "kernelshap"
-        "kernelshap", "tree", a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
+        "kernelshap", "lime", "shapley_sampling", "bayeslime", "bayesshap", "cxplain", "tree", "exact", "captum:<Name>",
+        an object of :mod:`gpec.explainers`, a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
         ``(values, variance)``.
     kernel : {"weg", "rbf"} or Kernel
-        Similarity of rows; ``lam`` and ``rho`` belong to "weg".
+        Similarity of rows; ``lam`` and ``rho`` belong to "weg". "rbf" knows nothing of the boundary (the paper's
+        Naive-GP); its lengthscale is learned.
     lam, rho : float or "auto"
         See :class:`gpec.kernels.WEG`.
     boundary : "auto", Sampler, BoundarySample or array
@@ -75,8 +77,10 @@ class GPEC(BaseEstimator):
         Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given.
     background : int or rows
         Background rows of the explainer: how many to draw from ``X``, or the rows.
-    noise : {"auto", "resample", "none"}, float or array
-        The explainer's variance: its own, from ``n_resamples`` runs, none, or as given.
+    noise : {"auto", "resample", "resample-paper", "none"}, float or array
+        The explainer's variance: its own, from ``n_resamples`` runs, none, or as given. With "resample" the values are
+        the mean of the runs and the variance is that of the mean; "resample-paper" keeps the first run and the spread
+        of all (Eq. 3).
     output_scale : "evidence" or float
         "evidence" learns scale, mean and nugget of each feature, so that variances are in attribution units; a number
         keeps the kernel's own scale times it.
@@ -220,7 +224,7 @@ class GPEC(BaseEstimator):
                 with clock("geometry"):  # d_geo
                     graph = self._build_graph(table.embed(boundary.of(label).points, "boundary"), seed)
                 with clock("kernel"):  # G, W
-                    kernel = clone(job.kernel).fit(graph, E)
+                    kernel = clone(job.kernel).fit(graph, E).tune(E, Y, noise, self.output_scale)
                 with clock("gp"):  # K, (K + U)^-1
                     parameters = self._parameters(kernel, E, Y, noise, seed)
                     layers.append(Layer.condition(graph, kernel, parameters, E, Y, noise, seed))

@@ -79,8 +79,8 @@ class SuperpixelExplainer(Explainer):
     """Explain images by their superpixels, with any explainer of coalitions; values come back as pixels.
 
     Each superpixel is a feature that is there or not; where it is not, the image shows the baseline. The explainer sees
-    nothing but these features: ``"kernelshap"``, ``"shapley_sampling"``, ``"bayesshap"``, ``"bayeslime"``, ``"lime"`` or
-    an object of :mod:`gpec.explainers`.
+    nothing but these features: ``"kernelshap"``, ``"shapley_sampling"``, ``"bayesshap"``, ``"bayeslime"``, ``"lime"``
+    or an object of :mod:`gpec.explainers`.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from gpec.boundary import BisectionSampler, BoundarySample, Sampler
 from gpec.boundary.base import LEAST_POINTS
 from gpec.errors import InputError, ParameterTypeError
 from gpec.explainers import Attribution, Explainer, make_explainer
-from gpec.explainers.noise import check_noise, check_noise_shape
+from gpec.explainers.noise import RESAMPLED, check_noise, check_noise_shape
 from gpec.kernels import RBF, WEG, Kernel
 from gpec.model import Model
 from gpec.table import FloatArray, Table
@@ -112,7 +112,7 @@ def make_kernel(g: GPEC) -> Kernel:
     if isinstance(g.kernel, Kernel):
         return g.kernel
     if isinstance(g.kernel, str) and g.kernel in ("weg", "rbf"):
-        return WEG(g.lam, g.rho) if g.kernel == "weg" else RBF()
+        return WEG(g.lam, g.rho) if g.kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={g.kernel!r} is not 'weg', 'rbf' or a kernel of gpec.kernels.")
 
 
@@ -167,9 +167,9 @@ def _given_attribution(g: GPEC, attributions: Any, variance: Any, n: int, table:
             )
     if attributions is None:
         return None
-    if isinstance(g.noise, str) and g.noise == "resample":
+    if isinstance(g.noise, str) and g.noise in RESAMPLED:
         raise InputError(
-            "noise='resample' runs the explainer again, but attributions are given; pass their attribution_variance "
+            f"noise={g.noise!r} runs the explainer again, but attributions are given; pass their attribution_variance "
             "with noise='auto', or a number."
         )
     shape = (n, table.n_features)

@@ -254,9 +254,7 @@ class TestWrongCalls:
             def forward(self, x):
                 return torch.round(self.inner(x) * 10)
 
-        with pytest.raises(
-            BoundaryNotFoundError, match=r"gradient .* is zero .*boundary=BisectionSampler\(\)"
-        ):
+        with pytest.raises(BoundaryNotFoundError, match=r"gradient .* is zero .*boundary=BisectionSampler\(\)"):
             sample(Steps(), sampler=AdversarialSampler(**SMALL, radii=[0.01]))
 
     def test_no_attack_succeeds(self):

@@ -848,5 +848,5 @@ def test_bad_parameters_are_refused_before_the_first_call(sampler, options, erro
 
 def test_sampler_is_an_estimator():
     sampler = clone(BisectionSampler("random", "box", 1e-4))
-    assert sampler.get_params() == {"pairing": "random", "rows": "box", "tolerance": 1e-4}
+    assert sampler.get_params() == {"pairing": "random", "rows": "box", "tolerance": 1e-4, "n_walk": 0}
     assert repr(sampler) == "BisectionSampler(pairing='random', rows='box', tolerance=0.0001)"

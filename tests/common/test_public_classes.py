@@ -15,13 +15,48 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 
 import gpec
-from gpec.boundary import BisectionSampler, Sampler
-from gpec.explainers import CallableExplainer, Explainer, KernelShap, ShapAdapter, TreeShap
+from gpec.boundary import AdversarialSampler, BisectionSampler, Sampler
+from gpec.explainers import (
+    BayesLime,
+    BayesShap,
+    CallableExplainer,
+    CaptumAdapter,
+    CXPlain,
+    ExactShapley,
+    Explainer,
+    KernelShap,
+    Lime,
+    Precomputed,
+    ShapAdapter,
+    ShapKernel,
+    ShapleySampling,
+    TreeShap,
+)
+from gpec.images import SuperpixelExplainer
 from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
 
 # Concrete classes without an underscore that users need not know.
 INTERNAL = {
     "gpec.boundary.pairs.PairStream": "a step of BisectionSampler",
+    "gpec.boundary.search.Collection": "a step of the samplers",
+    "gpec.boundary.search.Path": "a step of the samplers",
+    "gpec.datasets.files.File": "where a data file comes from",
+    "gpec.explainers.bayes_regression.LinearPosterior": "what BayesLime and BayesShap solve",
+    "gpec.explainers.bayes_regression.Moments": "what BayesLime and BayesShap solve",
+    "gpec.explainers.coalitions.MaskedModel": "a step of the Shapley explainers",
+    "gpec.explainers.coalitions.Queue": "a step of the Shapley explainers",
+    "gpec.explainers.cxplain_networks.MLP": "inside CXPlain",
+    "gpec.explainers.cxplain_networks.Network": "inside CXPlain",
+    "gpec.explainers.cxplain_networks.UNet": "inside CXPlain",
+    "gpec.explainers.kernelshap.Design": "a step of KernelShap",
+    "gpec.explainers.local_regression.BayesRegression": "base of BayesLime and BayesShap",
+    "gpec.explainers.local_regression.LocalRegression": "base of the local regressions",
+    "gpec.explainers.local_regression.PerturbsNeighbors": "base of Lime and BayesLime",
+    "gpec.explainers.perturbation.Coalitions": "a step of BayesShap",
+    "gpec.explainers.perturbation.Neighborhood": "a step of Lime and BayesLime",
+    "gpec.explainers.perturbation.Perturbed": "a step of the local regressions",
+    "gpec.explainers.perturbation.Perturbs": "a step of the local regressions",
+    "gpec.explainers.shapley.Walks": "a step of ShapleySampling",
     "gpec.fitted.Fitted": "what GPEC keeps; users see its attributes",
     "gpec.fitted.Layer": "what GPEC keeps; users see its attributes",
     "gpec.kernels.factor.Factor": "a step of the boundary kernels",
@@ -86,7 +121,10 @@ def make_gpec():
 # One of each class that has parameters, none of them at its default.
 EXAMPLES = {
     gpec.GPEC: make_gpec,
-    BisectionSampler: lambda: BisectionSampler(pairing="random", rows="box", tolerance=1e-3),
+    AdversarialSampler: lambda: AdversarialSampler(
+        7, 8, norm="l2", radii=(0.1,), n_steps=3, bounds=(0, 1), tolerance=1e-3
+    ),
+    BisectionSampler: lambda: BisectionSampler(pairing="random", rows="box", tolerance=1e-3, n_walk=3),
     EG: lambda: EG(lam=2.0),
     WEG: lambda: WEG(lam=2.0, rho=3.0, normalize=False),
     RBF: lambda: RBF(lengthscale=2.0),
@@ -97,6 +135,29 @@ EXAMPLES = {
     ShapAdapter: lambda: ShapAdapter(as_float),
     KernelShap: lambda: KernelShap(n_samples=7),
     TreeShap: TreeShap,
+    BayesLime: lambda: BayesLime(
+        9,
+        kernel_width=2.0,
+        around="row",
+        sampling="focused",
+        target_width=0.1,
+        max_samples=99,
+        prior=2.0,
+        temperature=0.1,
+    ),
+    BayesShap: lambda: BayesShap(
+        9, n_background=2, sampling="focused", target_width=0.1, max_samples=99, prior=2.0, temperature=0.1
+    ),
+    CXPlain: lambda: CXPlain(2, n_train=10, truth="label", hidden=8, n_epochs=3, image_shape=(2, 2), patch=1),
+    CaptumAdapter: lambda: CaptumAdapter("Saliency", options={"abs": False}),
+    ExactShapley: ExactShapley,
+    Lime: lambda: Lime(9, kernel_width=2.0, around="row", alpha=2.0),
+    Precomputed: lambda: Precomputed([[0.0, 1.0]], [[2.0, 3.0]], [[4.0, 5.0]], [6.0]),
+    ShapKernel: lambda: ShapKernel(n_samples=7),
+    ShapleySampling: lambda: ShapleySampling(n_permutations=7),
+    SuperpixelExplainer: lambda: SuperpixelExplainer(
+        "lime", n_segments=3, compactness=1.0, segments=[[0, 1]], baseline=0.0, image_shape=(1, 2)
+    ),
 }
 
 
@@ -115,7 +176,7 @@ def test_the_walk_finds_the_classes():
 @by_name(PUBLIC)
 def test_exported_by_its_package(cls):
     package = importlib.import_module(cls.__module__)
-    if not hasattr(package, "__path__") and cls.__module__ != "gpec.errors":
+    if not hasattr(package, "__path__") and cls.__module__ not in ("gpec.errors", "gpec.images"):
         package = importlib.import_module(cls.__module__.rpartition(".")[0])
     assert cls.__name__ in package.__all__, f"{cls.__name__} is public but not in {package.__name__}.__all__"
     assert getattr(package, cls.__name__) is cls

@@ -7,8 +7,9 @@ import pytest
 import shap
 
 from gpec.errors import InputError, ParameterTypeError, StochasticExplainerWarning
-from gpec.explainers import KernelShap
-from gpec.explainers.noise import check_noise, check_noise_shape, observe
+from gpec.explainers import Attribution, Explainer
+from gpec.explainers.adapters import ShapKernel
+from gpec.explainers.noise import check_noise, check_noise_shape, noise_variance, observe
 
 
 class Noisy:
@@ -43,7 +44,7 @@ def test_stochastic_explainer_warns_once_and_names_resample(make, models, X, fau
         def model(X):
             return 1 / (1 + np.exp(-X[:, 0] * X[:, 1] - X[:, 2]))
 
-        explainer = KernelShap(n_samples=40) if fault == "by name" else shap.SamplingExplainer(model, rows[:2])
+        explainer = ShapKernel(n_samples=40) if fault == "by name" else shap.SamplingExplainer(model, rows[:2])
     g = make(model, explainer, n_explained=4, n_boundary=20)
     _, caught = warned(lambda: g.fit(rows))
     assert [warning.category for warning in caught] == [StochasticExplainerWarning]
@@ -117,9 +118,15 @@ def test_none_ignores_own_variance(make, models, X):
 class Steps:
     """Stands for an explainer: run ``r`` answers ``r**2`` everywhere, plus the row."""
 
-    def explain(self, Z, *, seed, run=0, progress=False):
-        from gpec.explainers import Attribution
+    stochastic = None
 
+    def __init__(self, classes=None):
+        self.classes, self.runs = classes, []
+
+    def explain(self, Z, *, seed, run=0, progress=False):
+        self.runs.append(run)
+        if self.classes is not None:
+            Z = Z[:, :, None] * np.arange(1.0, self.classes + 1)
         return Attribution(Z + run**2, base_values=np.full(len(Z), float(run)))
 
 
@@ -131,6 +138,85 @@ def test_resampling_is_mean_and_variance_of_the_mean(n):
     np.testing.assert_allclose(found.values, Z + squares.mean())
     expected = ((squares - squares.mean()) ** 2).sum() / (n - 1) / n  # ddof 1, divided by the number of runs
     np.testing.assert_allclose(found.variance, np.full((2, 3), expected))
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_papers_resampling_is_one_run_and_the_variance_of_a_run(n):
+    Z = np.arange(6.0).reshape(2, 3)
+    explainer = Steps(classes=3)
+    found = observe(explainer, Z, noise="resample-paper", n_resamples=n, seed=0, progress=False)
+    assert explainer.runs == list(range(n))
+    squares = np.arange(n) ** 2.0
+    np.testing.assert_array_equal(found.values, Z[:, :, None] * [1.0, 2.0, 3.0])  # of run 0
+    np.testing.assert_allclose(found.variance, np.full((2, 3, 3), ((squares - squares.mean()) ** 2).sum() / n))
+    np.testing.assert_array_equal(found.base_values, np.zeros(2))
+
+
+def test_resampling_of_several_classes():
+    Z = np.arange(6.0).reshape(2, 3)
+    found = observe(Steps(classes=3), Z, noise="resample", n_resamples=2, seed=0, progress=False)
+    np.testing.assert_allclose(found.values, Z[:, :, None] * [1.0, 2.0, 3.0] + 0.5)
+    np.testing.assert_allclose(found.variance, np.full((2, 3, 3), 0.25))
+
+
+class Says(Explainer):
+    """An explainer that says what it is, counts its runs and may have a variance of its own."""
+
+    def __init__(self, stochastic=False, variance=None):
+        self.stochastic, self.variance, self.n_runs = stochastic, variance, 0
+
+    def get_params(self, deep=True):
+        return {}
+
+    def _explain(self, Z, seeds):
+        Says.n_runs += 1
+        return Attribution(0.1 * Z, None if self.variance is None else np.full(Z.shape, self.variance))
+
+
+@pytest.mark.parametrize("noise", ["resample", "resample-paper"])
+@pytest.mark.parametrize(("stochastic", "n_runs"), [(False, 1), (None, 7)])
+def test_deterministic_explainer_is_asked_and_runs_once(make, models, X, noise, stochastic, n_runs):
+    class Own(Says):
+        def __init__(self):
+            super().__init__(stochastic)
+
+    Says.n_runs = 0
+    g = make(explainer=Own(), noise=noise, n_resamples=7).fit(X)
+    assert Says.n_runs == n_runs
+    assert not g.attributions_.variance.any()  # exactly: equal runs have no spread
+    np.testing.assert_array_equal(g.attributions_.values, 0.1 * g.X_explained_)
+    assert g.diagnostics_["noise"] == "none, the explainer is deterministic"
+    e = g.explain(X[:2])
+    assert Says.n_runs == 2 * n_runs
+    assert not e.noise_variance.any()
+
+
+def test_what_a_deterministic_explainer_knows_of_its_variance_is_kept(make, X):
+    class Own(Says):
+        def __init__(self):
+            super().__init__(False, 0.25)
+
+    Says.n_runs = 0
+    g = make(explainer=Own(), noise="resample").fit(X)
+    assert Says.n_runs == 1
+    assert (g.attributions_.variance == 0.25).all()
+    assert g.diagnostics_["noise"] == "the explainer's own"
+
+
+def test_resampling_says_so_of_a_stochastic_explainer(make, models, X):
+    g = make(explainer=Noisy(models), noise="resample-paper", n_resamples=30).fit(X)
+    np.testing.assert_allclose(g.attributions_.variance.mean(axis=0), [0.01, 0.04, 0.09], rtol=0.15)
+    assert g.diagnostics_["noise"] == "resampled"
+
+
+def test_a_row_is_resampled_as_if_it_were_alone(models, X):
+    """Runs of one row may agree by chance; whether they are believed must not depend on the rows beside it."""
+    explainer = ShapKernel(4).fit(models.curved, X)
+    options = {"noise": "resample", "n_resamples": 3, "seed": 0, "progress": False}
+    together = observe(explainer, X[:40], **options)
+    alone = [observe(explainer, X[i : i + 1], **options) for i in range(40)]
+    np.testing.assert_allclose(np.concatenate([part.values for part in alone]), together.values, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate([part.variance for part in alone]), together.variance, atol=1e-12)
 
 
 @pytest.mark.parametrize("noise", ["auto", "none", 0.1, [0.1]])
@@ -157,7 +243,7 @@ def test_resampling_finds_the_noise(make, models, X):
 
 def test_resampling_by_seed(make, models, X):
     first, second = (
-        make(explainer=KernelShap(4), noise="resample", n_resamples=4, n_explained=6).fit(X) for _ in range(2)
+        make(explainer=ShapKernel(4), noise="resample", n_resamples=4, n_explained=6).fit(X) for _ in range(2)
     )
     np.testing.assert_array_equal(first.attributions_.values, second.attributions_.values)
     assert (first.attributions_.variance > 0).any()
@@ -307,3 +393,10 @@ def test_resample_cannot_be_had_of_given_attributions(make, models, counting, X)
     with pytest.raises(InputError, match="noise='resample' runs the explainer again, but attributions are given"):
         make(model, noise="resample").fit(X, attributions=models.slopes(X))
     assert model.n_calls == 0
+
+
+@pytest.mark.parametrize("noise", ["resample", "resample-paper"])
+def test_given_attributions_are_never_taken_for_resampled(noise):
+    given = Attribution(np.ones((4, 3)))
+    with pytest.raises(InputError, match=f"noise='{noise}' runs the explainer again, but attributions are given"):
+        noise_variance(noise, given, None, np.ones((4, 3)), 0)

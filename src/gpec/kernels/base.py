@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -69,6 +69,10 @@ class Kernel(SklearnKernel, ABC):
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> Self:
         """Set what :meth:`fitted_state` gave."""
+
+    def tune(self, X: FloatArray, Y: FloatArray, U: FloatArray, output_scale: float | Literal["evidence"]) -> Self:
+        """The fitted kernel, adapted to attributions ``Y`` of noise ``U`` at rows ``X`` where it learns from them."""
+        return self
 
     def diagnostics(self) -> dict[str, Any]:
         """Parameters in use and repairs made."""

@@ -1,0 +1,256 @@
+"""Methods of captum, by name."""
+
+import sys
+
+import captum.attr
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit, softmax
+
+from gpec.errors import ExplainerError, InputError, MissingExtraError, ParameterTypeError
+from gpec.explainers.adapters import make_explainer
+from gpec.explainers.captum import _METHODS, CaptumAdapter
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+BACKGROUND = ROWS[20:]
+
+
+def network(outputs, dtype=torch.float64):
+    rng = np.random.default_rng(outputs)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs)).to(dtype)
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.copy_(torch.as_tensor(rng.normal(size=weight.shape)))
+    return module
+
+
+def linear(outputs):
+    module = torch.nn.Linear(3, outputs).double()
+    with torch.no_grad():
+        module.weight.copy_(torch.as_tensor(np.random.default_rng(1).normal(size=(outputs, 3))))
+        module.bias.fill_(0.2)
+    return module
+
+
+def fitted(method, module, **options):
+    return (
+        make_explainer(f"captum:{method}").set_params(options=options or None).fit(module, ROWS, background=BACKGROUND)
+    )
+
+
+def probability(module, X):
+    with torch.no_grad():
+        z = module(torch.as_tensor(X)).numpy()
+    if z.shape[1] == 1:
+        return expit(z[:, 0])
+    return expit(z[:, 1] - z[:, 0]) if z.shape[1] == 2 else softmax(z, axis=1)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("method", _METHODS)
+def test_shape_repeatability_and_rows_alone(method, outputs):
+    explainer = fitted(method, network(outputs))
+    found = explainer(ROWS[:3])
+    assert found.values.shape == ((3, 3, 3) if outputs == 3 else (3, 3))
+    assert np.abs(found.values).max() > 1e-3
+    np.testing.assert_array_equal(explainer(ROWS[:3]).values, found.values)
+    np.testing.assert_array_equal(explainer(ROWS[2:3]).values, found.values[2:3])
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_saliency_and_input_times_gradient_in_closed_form(outputs):
+    module = linear(outputs)
+    W, p = module.weight.detach().numpy(), probability(module, ROWS[:4])
+    if outputs < 3:
+        slope = W[0] if outputs == 1 else W[1] - W[0]
+        gradient = (p * (1 - p))[:, None] * slope
+    else:
+        gradient = np.einsum("nk,nkd->ndk", p, W[None] - (p @ W)[:, None])
+    inputs = ROWS[:4] if outputs < 3 else ROWS[:4, :, None]
+    np.testing.assert_allclose(fitted("Saliency", module)(ROWS[:4]).values, np.abs(gradient), atol=1e-12)
+    np.testing.assert_allclose(fitted("InputXGradient", module)(ROWS[:4]).values, inputs * gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["FeatureAblation", "Occlusion"])
+def test_ablation_in_closed_form(method):
+    module, mean = network(1), BACKGROUND.mean(axis=0)
+    found = fitted(method, module)(ROWS[:4]).values
+    for j in range(3):
+        without = ROWS[:4].copy()
+        without[:, j] = mean[j]
+        expected = probability(module, ROWS[:4]) - probability(module, without)
+        np.testing.assert_allclose(found[:, j], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("method", "options", "atol"),
+    [
+        ("IntegratedGradients", {"n_steps": 200}, 5e-3),  # a sum for an integral
+        ("ShapleyValues", {}, 1e-6),  # captum adds in single precision
+        ("ShapleyValueSampling", {}, 1e-6),
+        ("KernelShap", {}, 1e-5),  # it weighs the two ends by a large number
+    ],
+)
+def test_attributions_add_up_from_the_typical_row(method, options, atol, outputs):
+    module = network(outputs)
+    found = fitted(method, module, **options)(ROWS[:3])
+    base = probability(module, BACKGROUND.mean(axis=0)[None])
+    np.testing.assert_allclose(found.base_values, np.broadcast_to(base, found.base_values.shape), atol=1e-12)
+    total = found.values.sum(axis=1) + found.base_values
+    np.testing.assert_allclose(total, probability(module, ROWS[:3]), atol=atol)
+
+
+@pytest.mark.parametrize(("method", "atol"), [("DeepLift", 0.15), ("DeepLiftShap", 0.15)])
+def test_deep_lift_adds_up(method, atol):
+    def base(module):
+        rows = BACKGROUND if method == "DeepLiftShap" else BACKGROUND.mean(axis=0)[None]
+        return probability(module, rows).mean(axis=0)
+
+    for outputs in (1, 2):
+        module = network(outputs)
+        found = fitted(method, module)(ROWS[:3]).values.sum(axis=1) + base(module)
+        np.testing.assert_allclose(found, probability(module, ROWS[:3]), atol=1e-6)
+    module = network(3)  # nearly; with a Softmax of torch it would miss by more than 1
+    found = fitted(method, module)(ROWS[:3]).values.sum(axis=1) + base(module)
+    np.testing.assert_allclose(found, probability(module, ROWS[:3]), atol=atol)
+
+
+def test_agrees_with_captum_itself():
+    module = network(2)
+    found = fitted("IntegratedGradients", module, n_steps=20)(ROWS[:3]).values
+
+    def p(x):
+        z = module(x)
+        return torch.softmax(z, dim=1)
+
+    own = captum.attr.IntegratedGradients(p).attribute(
+        torch.as_tensor(ROWS[:3]), baselines=torch.as_tensor(BACKGROUND.mean(axis=0)[None]), target=1, n_steps=20
+    )
+    np.testing.assert_allclose(found, own.detach().numpy(), atol=1e-12)
+
+
+def test_module_of_probabilities():
+    module = torch.nn.Sequential(network(3), torch.nn.Softmax(dim=1))
+    direct = CaptumAdapter("Saliency").fit(module, ROWS, model_output="probability")(ROWS[:3]).values
+    np.testing.assert_allclose(direct, CaptumAdapter("Saliency").fit(module[0], ROWS)(ROWS[:3]).values, atol=1e-12)
+    two = torch.nn.Sequential(network(2), torch.nn.Softmax(dim=1))
+    direct = CaptumAdapter("InputXGradient").fit(two, ROWS, model_output="probability")(ROWS[:3]).values
+    np.testing.assert_allclose(direct, CaptumAdapter("InputXGradient").fit(two[0], ROWS)(ROWS[:3]).values, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [name for name, method in _METHODS.items() if method.stochastic])
+def test_stochastic_methods_say_so_and_have_seeds(method):
+    explainer = fitted(method, network(1), n_samples=5)
+    assert explainer.stochastic is True
+    first = explainer.explain(ROWS[:2], seed=0).values
+    np.testing.assert_array_equal(explainer.explain(ROWS[:2], seed=0).values, first)
+    assert np.abs(explainer.explain(ROWS[:2], seed=1).values - first).max() > 1e-6
+    assert np.abs(explainer.explain(ROWS[:2], seed=0, run=1).values - first).max() > 1e-6
+
+
+def test_deterministic_methods_say_so():
+    for method in _METHODS:
+        if not _METHODS[method].stochastic:
+            explainer = fitted(method, network(1))
+            assert explainer.stochastic is False
+            first = explainer.explain(ROWS[:1], seed=0).values
+            np.testing.assert_array_equal(explainer.explain(ROWS[:1], seed=9).values, first)
+
+
+@pytest.mark.parametrize("method", _METHODS)
+def test_generators_module_and_gradients_are_left_alone(method):
+    module = torch.nn.Sequential(network(2), torch.nn.Dropout(0.5))
+    module.train()
+    module[0].eval()
+    explainer = fitted(method, module)
+    torch.manual_seed(3)
+    np.random.seed(3)
+    expected = torch.get_rng_state().clone(), np.random.get_state()[1].copy()
+    first = explainer(ROWS[:1]).values
+    np.testing.assert_allclose(fitted(method, module[0])(ROWS[:1]).values, first, atol=1e-12)  # no dropout
+    assert torch.equal(torch.get_rng_state(), expected[0])
+    assert (np.random.get_state()[1] == expected[1]).all()
+    assert module.training
+    assert not module[0].training
+    assert module[1].training
+    assert all(weight.grad is None for weight in module.parameters())
+    assert not any(part._forward_hooks or part._backward_hooks for part in module.modules())
+
+
+def test_module_that_fails_is_put_back_and_named():
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            if x.requires_grad:
+                raise ValueError("no gradients here")
+            return x[:, :1]
+
+    module = Fails().train()
+    with pytest.raises(ExplainerError, match="raised ValueError on rows 0 to 0 of 2: no gradients here") as error:
+        fitted("Saliency", module)(ROWS[:2])
+    assert isinstance(error.value.__cause__, ValueError)
+    assert module.training
+
+
+def test_single_precision_rows_alone_have_the_same_bits():
+    explainer = fitted("IntegratedGradients", network(3, torch.float32))
+    together = explainer(ROWS[:6]).values
+    alone = np.concatenate([explainer(ROWS[i : i + 1]).values for i in range(6)])
+    np.testing.assert_array_equal(alone, together)
+
+
+def test_categories_are_not_averaged():
+    rows = ROWS.copy()
+    rows[:, 2] = np.random.default_rng(2).choice([1.0, 4.0], size=40, p=[0.3, 0.7])
+    explainer = CaptumAdapter("FeatureAblation").fit(network(1), rows, background=40, categorical_features=[2])
+    assert explainer._baselines[0, 2] == 4.0
+    assert explainer._baselines[0, 0] == pytest.approx(rows[:, 0].mean())
+    frequent = rows[rows[:, 2] == 4.0][:2]
+    np.testing.assert_allclose(explainer(frequent).values[:, 2], 0.0, atol=1e-12)
+
+
+def test_one_background_row_is_enough_for_all():
+    for method in ("DeepLiftShap", "GradientShap"):
+        assert make_explainer(f"captum:{method}").fit(network(1), ROWS, background=1)(ROWS[:1]).values.shape == (1, 3)
+
+
+def test_options_reach_captum():
+    rough, fine = (fitted("IntegratedGradients", network(1), n_steps=n)(ROWS[:3]).values for n in (2, 500))
+    assert np.abs(rough - fine).max() > 1e-4
+    with pytest.raises(ExplainerError, match="n_stepz"):
+        fitted("IntegratedGradients", network(1), n_stepz=3)(ROWS[:1])
+
+
+def test_unknown_names_get_the_list():
+    with pytest.raises(InputError, match=r"'LayerGradCam' is not one of \['Deconvolution', .*'ShapleyValues'\]"):
+        make_explainer("captum:LayerGradCam")
+    with pytest.raises(InputError, match="'' is not one of"):
+        make_explainer("captum:")
+    with pytest.raises(ParameterTypeError, match="options=3 must be a dict"):
+        make_explainer(CaptumAdapter("Saliency", options=3))
+
+
+def test_all_names_are_captums():
+    for name in _METHODS:
+        assert hasattr(captum.attr, name)
+
+
+def test_other_models_are_refused(models):
+    with pytest.raises(
+        ParameterTypeError, match=r"'captum:Saliency' explains a torch Module, but the model is a function"
+    ):
+        make_explainer("captum:Saliency").fit(models.curved, ROWS)
+
+
+@pytest.mark.parametrize("package", ["captum", "torch"])
+def test_missing_package(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf'needs {package}.*pip install "gpec\[torch\]"'):
+        make_explainer("captum:Saliency")
+
+
+def test_in_a_gpec(make):
+    g = make(network(3), "captum:IntegratedGradients", n_boundary=20, n_explained=6).fit(ROWS)
+    assert g.explain(ROWS[:2]).values.shape == (2, 3, 3)
+    assert g.diagnostics_["unit"] == "probability"

@@ -1,0 +1,203 @@
+"""KernelSHAP: which coalitions are drawn, what the regression makes of them, and how wrong it says it is."""
+
+from math import comb
+
+import numpy as np
+import pytest
+import shap
+from sklearn.base import clone
+
+from gpec.errors import InputError, ParameterTypeError
+from gpec.explainers.kernelshap import KernelShap, draw_design
+from gpec.explainers.shapley import ExactShapley
+from gpec.explainers.shapley_values import all_coalitions, shapley_values
+
+ROWS = np.random.default_rng(3).normal(size=(40, 9))
+
+
+def tangled(X):
+    """A probability with interactions of two and three of its 9 features."""
+    X = np.asarray(X, dtype=float)
+    score = X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3] * X[:, 4] + np.sin(2 * X[:, 5]) + np.abs(X[:, 6]) - X[:, 7] * X[:, 8]
+    return 1 / (1 + np.exp(-score))
+
+
+def random_game(m, c=2, seed=0):
+    """Values of all coalitions ``(2^m, c)``, and the Shapley values."""
+    v = np.random.default_rng(seed).normal(size=(2**m, c)) + 3 * all_coalitions(m).sum(axis=1, keepdims=True)
+    return v, shapley_values(v[None, 1:-1], v[:1], v[-1:])[0]
+
+
+def solved(v, m, n_samples, g, seed=0):
+    """The same game solved ``g`` times with coalitions of its own each time."""
+    design = draw_design(m, n_samples, g, np.random.default_rng(seed))
+    worth = v[design.masks @ (1 << np.arange(m))]
+    return design.solve(worth, np.tile(v[0], (g, 1)), np.tile(v[-1], (g, 1)))
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("m", range(2, 10))
+def test_all_coalitions_give_the_exact_values(m):
+    v, exact = random_game(m)
+    design = draw_design(m, 2**m - 2, 1, np.random.default_rng(0))
+    assert len(np.unique(design.masks[0], axis=0)) == 2**m - 2
+    assert all(last - first == count for first, last, count in design.strata)
+    values, variance = solved(v, m, 2**m - 2, 3)
+    np.testing.assert_allclose(values, np.tile(exact, (3, 1, 1)), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(variance, 0)
+
+
+def test_additive_game_needs_few_coalitions():
+    effects = np.random.default_rng(0).normal(size=(30, 2))
+
+    def value(masks):
+        return masks @ effects + 1.0
+
+    design = draw_design(30, 120, 4, np.random.default_rng(1))
+    values, variance = design.solve(value(design.masks), np.ones((4, 2)), np.tile(1 + effects.sum(axis=0), (4, 1)))
+    np.testing.assert_allclose(values, np.tile(effects, (4, 1, 1)), rtol=0, atol=1e-12)
+    assert variance.max() < 1e-24
+
+
+def test_regression_without_shortcuts():
+    """The solution is that of the constrained least squares problem when coalitions are few and all of them there."""
+    m = 5
+    v, _ = random_game(m, c=1)
+    masks = all_coalitions(m)[1:-1].astype(float)
+    size = masks.sum(axis=1)
+    weight = np.array([(m - 1) / (comb(m, int(k)) * k * (m - k)) for k in size])
+    rows = masks[:, :-1] - masks[:, -1:]  # the last value is what the others leave of the whole
+    target = v[1:-1, 0] - v[0, 0] - masks[:, -1] * (v[-1, 0] - v[0, 0])
+    root = np.sqrt(weight)
+    expected = np.linalg.lstsq(rows * root[:, None], target * root, rcond=None)[0]
+    values, _ = solved(v, m, 2**m, 1)
+    np.testing.assert_allclose(values[0, :-1, 0], expected, rtol=0, atol=1e-12)
+
+
+# Which coalitions
+
+
+@pytest.mark.parametrize(
+    ("m", "n_samples"), [(4, 12), (9, 80), (10, 400), (12, 3_000), (14, 14_000), (30, 500), (70, 700)]
+)
+def test_coalitions(m, n_samples):
+    design = draw_design(m, n_samples, 3, np.random.default_rng(0))
+    masks = design.masks
+    assert masks.shape == (3, n_samples, m)
+    assert all(len(np.unique(game, axis=0)) == n_samples for game in masks)  # none twice
+    np.testing.assert_array_equal(masks[:, n_samples // 2 :], ~masks[:, : n_samples // 2])
+    first, last, count = design.strata[0]
+    assert last - first == count == m
+    total = sum((m - 1) / (k * (m - k)) for k in range(1, m)) / 2
+    np.testing.assert_allclose(design.weight.sum(), total)
+    if m > 4:  # each game draws its own
+        assert (masks[0] != masks[1]).any()
+
+
+def test_coalitions_of_a_size_are_equally_likely():
+    masks = draw_design(7, 20, 20_000, np.random.default_rng(0)).half[:, 7:]
+    for size in (2, 3):
+        chosen = masks[masks.sum(axis=2) == size]
+        _, counts = np.unique(chosen, axis=0, return_counts=True)
+        assert len(counts) == comb(7, size)
+        expected = len(chosen) / comb(7, size)
+        assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_too_few_are_made_enough():
+    design = draw_design(12, 1, 1, np.random.default_rng(0))
+    assert [last - first for first, last, _ in design.strata] == [12, 2, 2, 2, 2, 2]
+    values, variance = solved(random_game(12)[0], 12, 1, 5)
+    assert np.isfinite(values).all()
+    assert (variance > 0).all()
+
+
+# How wrong
+
+
+@pytest.mark.parametrize(("m", "n_samples"), [(6, 30), (6, 58), (9, 40), (9, 120), (9, 400), (10, 100)])
+def test_unbiased_and_as_wrong_as_it_says(m, n_samples):
+    v, exact = random_game(m)
+    values, variance = solved(v, m, n_samples, 3_000)
+    actual = values.var(axis=0, ddof=1)
+    assert 1 / 1.25 < variance.mean() / actual.mean() < 1.25
+    standard_error = np.sqrt(actual / len(values))
+    assert (np.abs(values.mean(axis=0) - exact) < 4.5 * standard_error).all()
+
+
+def sampled(n_samples, seeds, background=ROWS[20:30]):
+    ready = KernelShap(n_samples).fit(tangled, ROWS, background=background)
+    runs = [ready.explain(ROWS[:2], seed=seed) for seed in range(seeds)]
+    exact = ExactShapley().fit(tangled, ROWS, background=background)(ROWS[:2]).values
+    return np.stack([run.values for run in runs]), np.stack([run.variance for run in runs]), exact
+
+
+@pytest.mark.parametrize("n_samples", [40, 100, 300])
+def test_claimed_variance_is_the_variance_from_seed_to_seed(n_samples):
+    values, variance, exact = sampled(n_samples, 200)
+    actual = values.var(axis=0, ddof=1)
+    assert 1 / 1.25 < variance.mean() / actual.mean() < 1.25
+    assert (np.abs(values.mean(axis=0) - exact) < 4.5 * np.sqrt(actual / len(values))).all()
+
+
+def test_error_falls_with_the_budget():
+    few, _, exact = sampled(60, 60)
+    many, _, _ = sampled(300, 60)
+    assert ((few - exact) ** 2).mean() > 5 * ((many - exact) ** 2).mean()
+
+
+@pytest.mark.parametrize("n_samples", [60, 150])
+def test_better_than_shap_at_equal_cost(n_samples, counting):
+    background = np.abs(ROWS[20:30])
+    model = counting(tangled)
+    explainer = shap.KernelExplainer(model, background)
+    theirs, before = [], model.n_rows
+    for seed in range(15):
+        np.random.seed(seed)
+        theirs.append(explainer.shap_values(ROWS[:2], nsamples=n_samples, l1_reg=False, silent=True))
+    cost = model.n_rows - before
+    values, _, exact = sampled(n_samples, 15, background)
+    assert 15 * 2 * n_samples * len(background) <= cost
+    assert ((values - exact) ** 2).mean() < 0.7 * ((np.stack(theirs) - exact) ** 2).mean()
+
+
+def test_part_of_the_background_can_be_enumerated(counting):
+    """Background rows that differ in few features are solved exactly, and what they leave goes to the others."""
+    background = ROWS[20:30].copy()
+    background[:5, 3:] = ROWS[0, 3:]
+    model = counting(tangled)
+    ready = KernelShap(60).fit(model, ROWS, background=background)
+    before = model.n_rows
+    found = ready(ROWS[:1])
+    assert model.n_rows - before == 5 * 6 + 5 * 114 + 1  # (600 - 30) / 5 = 114
+    exact = ExactShapley().fit(tangled, ROWS, background=background)(ROWS[:1]).values
+    assert (found.variance[0] > 0).all()
+    assert (np.abs(found.values - exact) < 5 * np.sqrt(found.variance)).all()
+    sub = KernelShap(6).fit(tangled, ROWS, background=background[:5])(ROWS[:1])
+    np.testing.assert_array_equal(sub.variance, 0)
+
+
+# Faults
+
+
+def test_wrong_parameters():
+    with pytest.raises(InputError, match="n_samples=0 must be at least 1"):
+        KernelShap(0).fit(tangled, ROWS)
+    with pytest.raises(InputError, match="n_samples='many' is not one of 'auto'"):
+        KernelShap("many").fit(tangled, ROWS)
+    with pytest.raises(ParameterTypeError, match=r"n_samples=2\.5 must be a whole number"):
+        KernelShap(2.5).fit(tangled, ROWS)
+    assert clone(KernelShap(30)).n_samples == 30
+
+
+def test_memory_is_bounded(counting):
+    largest = []
+    model = counting(lambda X: 0.5 + 0.0 * X[:, 0], before=lambda call, X: largest.append(len(X)))
+    wide = np.random.default_rng(0).normal(size=(60, 400))
+    ready = KernelShap(1_700).fit(model, wide, background=wide[20:])
+    game = ready._game
+    ready(wide[:1])
+    assert game.at_once == 5_000
+    assert max(largest) <= 2 * game.at_once
