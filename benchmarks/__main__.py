@@ -38,6 +38,14 @@ PARTS = {
         "Five-fold cross-validation, stratified and shuffled: XGBoost with its defaults for tables (mean of three "
         "shuffles), 100 extra trees on raw pixels for images (one shuffle; AUROC one against all).",
     ),
+    "bayes": ("BayesLIME, BayesSHAP and LIME", ""),
+    "shapley": ("Shapley values", ""),
+    "cxplain": ("CXPlain", ""),
+    "explainers": (
+        "Every explainer on 100 rows",
+        "Census, XGBoost on one thread, 100 background rows, each explainer with its defaults. Peers that go row by "
+        "row are timed on 5 or 20 rows and scaled, and so is `exact`, on 10.",
+    ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
 }

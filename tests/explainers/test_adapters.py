@@ -664,13 +664,11 @@ def test_variance_of_permutations_is_that_from_seed_to_seed(wide, classes):
     assert claimed.shape == ((2, 6) if classes == 2 else (2, 6, 3))
     ratio = claimed.sum() / between.sum()
     assert 0.85 < ratio < 1.18
-    # shap's own spread over single passes would say something else, whether divided by their number or not
-    spread = shap.PermutationExplainer(model, wide[:4])(
+    # shap's own spread over single passes says something else
+    spread = shap.PermutationExplainer(model, wide[:4], seed=0)(
         wide[10:12], max_evals=80, error_bounds=True, silent=True
     ).error_std
-    spread = np.mean(spread**2) / between.mean()
-    assert spread > 5
-    assert not 0.8 < spread / 12 < 1.25
+    assert np.mean(spread**2) / between.mean() > 4
 
 
 def test_permutations_are_unbiased(wide):
