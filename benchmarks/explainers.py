@@ -77,6 +77,7 @@ def run():
     few = rows[:PEER_ROWS]
     shap_kernel = ShapKernel().fit(model, X, background=background)
     permutation = shap.explainers.Permutation(lambda Z: model.predict_proba(Z)[:, 1], background, seed=0)
+    permutation(rows[:1], silent=True)  # compiles
     package = LimeTabularExplainer(X, discretize_continuous=False, random_state=0)
     peers = {
         "kernelshap": ("shap.KernelExplainer", timed(lambda: shap_kernel(few), ROWS / PEER_ROWS)),

@@ -154,6 +154,25 @@ class TestExplainer:
             SuperpixelExplainer(**options).fit(quarters, images)
 
 
+@pytest.mark.parametrize("explainer", ["captum:Saliency", "captum:IntegratedGradients"])
+def test_pixels_by_captum(explainer):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    rows = np.random.default_rng(0).uniform(size=(20, 1, 8, 8))
+    answer = gpec.explainers.make_explainer(explainer).fit(network, rows)(rows[:2])
+    assert answer.values.shape == (2, 64, 3)
+    assert np.abs(answer.values).max() > 0
+
+
+def test_functions_may_answer_in_the_shape_of_images(images):
+    def explain(rows):
+        return rows * WEIGHTS[QUARTERS]
+
+    answer = gpec.explainers.CallableExplainer(explain).fit(quarters, images)(images[:3])
+    assert np.array_equal(answer.values, (images[:3] * WEIGHTS[QUARTERS]).reshape(3, 64))
+
+
 def test_gpec_explains_images_of_a_network():
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -210,17 +210,24 @@ def check_attribution(
         ("attributions", "attribution_variance") if given else ("The explainer's answer", "The explainer's variance")
     )
     error = InputError if given else ExplainerError
-    raw = _numbers(whose[0], answer.values, error)
+    raw = _flat(_numbers(whose[0], answer.values, error), model.table.shape)
     values = _shape(whose[0], raw, n, d, classes, start, error)
     variance = None
     if answer.variance is not None:
-        raw_variance = _numbers(whose[1], answer.variance, error)
+        raw_variance = _flat(_numbers(whose[1], answer.variance, error), model.table.shape)
         variance = _shape(whose[1], raw_variance, n, d, classes, start, error, _LARGEST**2)
         if (variance < 0).any():
             row, f = np.argwhere(variance < 0)[0][:2]
             raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
     outputs = raw.shape[2] if raw.ndim == 3 else None
     return Attribution(values, variance, _base_values(answer.base_values, n, classes, outputs))
+
+
+def _flat(array: FloatArray, shape: tuple[int, ...] | None) -> FloatArray:
+    """Attributions of images ``(n, *shape)`` or ``(n, *shape, c)`` with their pixels in one axis."""
+    if shape is None or array.ndim <= len(shape) or array.shape[1 : 1 + len(shape)] != shape:
+        return array
+    return array.reshape(len(array), -1, *array.shape[1 + len(shape) :])
 
 
 def _base_values(base: Any, n: int, classes: int, outputs: int | None) -> FloatArray | None:
