@@ -27,7 +27,7 @@ def version() -> None:
 
 @app.command()
 def demo(picture: Path = typer.Option(Path("gpec-demo.png"), help="Where to save the picture.")) -> None:
-    """Explain breast-cancer diagnoses, with error bars (about half a minute)."""
+    """Explain breast-cancer diagnoses, with error bars (about ten seconds)."""
     from gpec.demo import run
 
     if not picture.parent.is_dir():

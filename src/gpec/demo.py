@@ -33,15 +33,13 @@ def run(picture: Path, console: Console) -> None:
     console.print(
         f"A gradient-boosting model tells malignant from benign tumours with an accuracy of "
         f"{model.score(X_test, y_test):.1%} on {len(X_test)} new patients.\n"
-        "KernelSHAP explains 60 training patients (four runs each, whose spread is its noise); GPEC samples the "
-        "model's decision boundary ...",
+        "KernelSHAP explains 60 training patients and knows its own noise; GPEC samples the model's decision "
+        "boundary ...",
         soft_wrap=True,
     )
     g = GPEC(
         model,
-        KernelShap(n_samples=512),
-        noise="resample",
-        n_resamples=4,
+        KernelShap(n_samples=256),
         n_explained=60,
         background=50,
         random_state=0,

@@ -277,3 +277,22 @@ def test_the_search_finds_the_lower_of_two_minima():
     # and minima at the ends
     assert evidence._minimize_on(lambda x: x, -1, 1) == pytest.approx(-1, abs=1e-4)
     assert evidence._minimize_on(lambda x: -x, -1, 1) == pytest.approx(1, abs=1e-4)
+
+
+def test_equal_columns_are_learned_once(monkeypatch):
+    rng = np.random.default_rng(8)
+    points = rng.normal(size=(40, 2))
+    K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    Y, U = rng.normal(size=(40, 3)), rng.uniform(0.1, 0.2, size=(40, 3))
+    expected = fit_parameters(K, Y, U)
+    calls = []
+    original = evidence._varying_noise
+    monkeypatch.setattr(evidence, "_varying_noise", lambda *args: calls.append(1) or original(*args))
+    order = [0, 1, 0, 2, 1, 0]
+    found = fit_parameters(K, Y[:, order], U[:, order])
+    assert len(calls) == 3
+    assert np.array_equal(found.scale, expected.scale[order])
+    assert np.array_equal(found.nugget, expected.nugget[order])
+    # the same values with other noise are another feature
+    fit_parameters(K, Y[:, [0, 0]], U[:, [0, 1]])
+    assert len(calls) == 5

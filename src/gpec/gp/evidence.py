@@ -62,7 +62,13 @@ def fit_parameters(K: FloatArray, Y: FloatArray, U: FloatArray) -> Parameters:
     eigenvalues = np.maximum(eigenvalues, 0.0)
     d = Y.shape[1]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)
+    seen: dict[bytes, int] = {}
     for f in range(d):
+        # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
+        same = seen.setdefault(np.concatenate((Y[:, f], U[:, f])).tobytes(), f)
+        if same != f:
+            scale[f], nugget[f] = scale[same], nugget[same]
+            continue
         size = float(np.abs(Y[:, f]).max())
         spread = float((Y[:, f] / size).std() * size) if size > 0 else 0.0
         if spread <= max(1e-13 * size, _LEAST_SPREAD):
