@@ -201,3 +201,12 @@ def test_memory_is_bounded(counting):
     ready(wide[:1])
     assert game.at_once == 5_000
     assert max(largest) <= 2 * game.at_once
+
+
+def test_the_budget_of_auto():
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(60, 12))  # nothing repeats, and 2^12 coalitions are too many
+    explainer = KernelShap().fit(lambda rows: 1 / (1 + np.exp(-rows[:, 0] * rows[:, 1])), X, background=10)
+    before = explainer.model_.n_rows
+    explainer(X[20:21])
+    assert explainer.model_.n_rows - before == pytest.approx((2 * 12 + 512) * 10, rel=0.01)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import shap
 from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
+from gpec.explainers.adapters import TreeShap
 from gpec.explainers.coalitions import MaskedModel
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley, ShapleySampling, Walks
@@ -411,3 +413,20 @@ def test_failure_names_the_explained_row(counting):
         ready = clone(explainer).fit(counting(tangled, after=after), ROWS[5:], background=ROWS[20:30])
         with pytest.raises(Exception, match=r"returned nan.*; this was while explaining row 2\."):
             ready(ROWS[:4])
+
+
+@pytest.mark.parametrize("kind", ["forest", "boosted"])
+def test_trees_by_shap_agree_for_forests_and_not_for_boosted_trees(kind):
+    """The second half pins what docs/explainers.md warns of."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2] > 0
+    if kind == "forest":
+        model = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X, y)
+    else:
+        model = GradientBoostingClassifier(n_estimators=20, random_state=0).fit(X, y)
+    tree, exact = (explainer.fit(model, X, background=10)(X[:5]) for explainer in (TreeShap(), ExactShapley()))
+    np.testing.assert_allclose(tree.base_values, exact.base_values, atol=1e-6)
+    np.testing.assert_allclose(tree.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-6)
+    difference = np.abs(tree.values - exact.values).max()
+    assert difference < 1e-6 if kind == "forest" else difference > 1e-3
