@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 import gpec
 from gpec import datasets
 from gpec.boundary import AdversarialSampler, BisectionSampler
-from gpec.boundary.adversarial import _Network
+from gpec.boundary.attack import Network
 from gpec.model import Model
 from gpec.table import Table
 
@@ -35,7 +35,7 @@ def gradients(network, X):
 def against_foolbox(network, rows, labels, radii=(0.01, 0.03, 0.1), steps=40):
     """Share of rows whose class an untargeted attack changes: ours, and foolbox's with the same radius and steps."""
     table, Z = Table.learn(rows, standardize=False)
-    ours = _Network(Model(network, table), np.zeros(Z.shape[1]), np.ones(Z.shape[1]))
+    ours = Network(Model(network, table), np.zeros(Z.shape[1]), np.ones(Z.shape[1]))
     ours.model.labels(Z[:1])
     theirs = foolbox.PyTorchModel(network.eval(), bounds=(0, 1), device="cpu")
     noise = np.random.default_rng(0).uniform(-1, 1, Z.shape)

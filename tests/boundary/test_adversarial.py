@@ -10,7 +10,8 @@ from torch import nn
 
 import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler
-from gpec.boundary.adversarial import AttackReport, _Network
+from gpec.boundary.adversarial import AttackReport
+from gpec.boundary.attack import Network
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
 from gpec.model import Model
 from gpec.table import Table
@@ -65,7 +66,7 @@ class TestBinary:
         assert inside.sum() > 3
         for norm, size in (("linf", np.abs(w).sum()), ("l2", np.sqrt((w**2).sum()))):
             for slack, expected in ((0.97, False), (1.06, True)):
-                net = _Network(model, np.full(5, -1.0), np.full(5, 1.0))
+                net = Network(model, np.full(5, -1.0), np.full(5, 1.0))
                 radius = np.maximum(score / size, 1e-6) / 2 * slack
                 _, success = net.attack(
                     Z[inside], labels[inside], np.full(inside.sum(), -1), np.zeros((inside.sum(), 5)),
@@ -122,7 +123,7 @@ class TestSeveralClasses:
         table, Z = Table.learn(X)
         model = Model(module, table)
         labels, target, noise = model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape)
-        net = _Network(model, Z.min(axis=0), Z.max(axis=0))
+        net = Network(model, Z.min(axis=0), Z.max(axis=0))
 
         class Silent:
             def advance(self, _):
@@ -139,7 +140,7 @@ class TestSeveralClasses:
         model = Model(module, table)
         low, high = Z.min(axis=0), Z.max(axis=0)
         for norm in ("linf", "l2"):
-            net = _Network(model, low, high)
+            net = Network(model, low, high)
             radius = np.full(len(Z), 0.2)
             found, success = net.attack(
                 Z, model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape), radius, norm, 10
@@ -158,7 +159,7 @@ class TestSeveralClasses:
         model = Model(module, table)
         labels = model.labels(Z)
         target = (labels + 1) % 3
-        net = _Network(model, Z.min(axis=0), Z.max(axis=0))
+        net = Network(model, Z.min(axis=0), Z.max(axis=0))
         found, success = net.attack(Z, labels, target, np.zeros_like(Z), np.full(len(Z), 0.5), "linf", 40)
         assert success.sum() > 50
         assert (model.labels(found[success]) == target[success]).all()

@@ -37,6 +37,8 @@ from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
 
 # Concrete classes without an underscore that users need not know.
 INTERNAL = {
+    "gpec.boundary.attack.Ball": "a step of AdversarialSampler",
+    "gpec.boundary.attack.Network": "a step of AdversarialSampler",
     "gpec.boundary.pairs.PairStream": "a step of BisectionSampler",
     "gpec.boundary.search.Collection": "a step of the samplers",
     "gpec.boundary.search.Path": "a step of the samplers",

@@ -1,13 +1,4 @@
-"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper, after DeepDIG).
-
-An attack on a row ``x`` of class ``a`` climbs the margin ``m`` by projected gradient steps inside a ball:
-
-    m(x) = z_t(x) - max of z_v(x) over v != t    towards a class t (targeted)
-    m(x) = max of z_v(x) over v != a - z_a(x)    away from a (untargeted)
-
-and succeeds where ``m > 0``. Margins of logits do not saturate, where the gradient of a cross-entropy rounds to zero
-for a confident network.
-"""
+"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper, after DeepDIG)."""
 
 from __future__ import annotations
 
@@ -17,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logit
 
+from gpec.boundary.attack import Network
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
 from gpec.boundary.search import Collection, bisect
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
-from gpec.model import Model, evaluation_mode, torch_settings
+from gpec.model import Model
 from gpec.progress import Progress
 from gpec.table import FloatArray, IntArray
 from gpec.validation import check_choice, check_count, check_finite_array, check_positive, spawn
@@ -31,9 +22,6 @@ __all__ = ["AdversarialSampler", "AttackReport"]
 
 # The paper's list, without 0 (no attack) and the radius it names twice.
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
-_STEP = 1 / 30  # of the radius, so that 40 steps can cross the ball
-_BATCH = 2_048
-_TINY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -132,7 +120,7 @@ class AdversarialSampler(Sampler):
         labels = model.labels(Z[order])
         source, target, label = self._jobs(model, labels, rng)
         low, high = self._bounds(model, Z)
-        network = _Network(model, low, high)
+        network = Network(model, low, high)
         rows = Z[order[source]]
         noise = spawn(seed, 1).uniform(-1.0, 1.0, rows.shape)
         with Progress(len(rows), "attacks", progress) as bar:
@@ -189,7 +177,7 @@ class AdversarialSampler(Sampler):
         return low, high
 
     def _smallest(
-        self, network: _Network, rows: FloatArray, labels: IntArray, target: IntArray, noise: FloatArray, bar: Progress
+        self, network: Network, rows: FloatArray, labels: IntArray, target: IntArray, noise: FloatArray, bar: Progress
     ) -> tuple[FloatArray, IntArray]:
         """The partner of each row at its smallest successful radius, and the index of that radius (-1: none)."""
         radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
@@ -259,115 +247,3 @@ def _require_module(model: Model) -> None:
             f"AdversarialSampler needs the gradients of a torch.nn.Module, got {type(model.user_model).__name__}; use "
             "boundary=BisectionSampler(), or BisectionSampler(n_walk=200) in many dimensions."
         )
-
-
-class _Network:
-    """The user's module as a function from flat rows to two or more logits, with gradients of its input only."""
-
-    def __init__(self, model: Model, low: FloatArray, high: FloatArray) -> None:
-        import torch
-
-        self.torch, self.model, self.module = torch, model, model.user_model
-        self.dtype, self.device = torch_settings(self.module)
-        self.low, self.high = self._tensor(low), self._tensor(high)
-        self.width = self.high - self.low
-        self.n_rows = 0
-        self.flat = False  # gradients were computed, and all of them were zero
-        self._steep = False
-
-    def attack(
-        self,
-        rows: FloatArray,
-        labels: IntArray,
-        target: IntArray,
-        noise: FloatArray,
-        radius: FloatArray,
-        norm: str,
-        n_steps: int,
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """Projected gradient steps on all rows together; a row leaves once it succeeds."""
-        found, success = rows.copy(), np.zeros(len(rows), dtype=bool)
-        with evaluation_mode(self.module):
-            for start in range(0, len(rows), _BATCH):
-                part = slice(start, start + _BATCH)
-                partners, hit = self._attack(
-                    rows[part], labels[part], target[part], noise[part], radius[part], norm, n_steps
-                )
-                found[part][hit], success[part] = partners[hit], hit
-        if self.flat:
-            raise BoundaryNotFoundError(
-                "The gradient of the model with respect to its input is zero for every row tried, so attacks cannot "
-                "move; use boundary=BisectionSampler()."
-            )
-        return found, success
-
-    def _attack(
-        self,
-        rows: FloatArray,
-        labels: IntArray,
-        target: IntArray,
-        noise: FloatArray,
-        radius: FloatArray,
-        norm: str,
-        n_steps: int,
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        torch = self.torch
-        origin, r = self._tensor(rows), self._tensor(radius)[:, None]
-        towards = torch.as_tensor(np.where(target >= 0, target, labels), device=self.device)
-        sign = torch.as_tensor(np.where(target >= 0, 1.0, -1.0), dtype=self.dtype, device=self.device)
-        x = self._project(origin + r * self.width * self._tensor(noise), origin, r, norm)
-        result, success = origin.clone(), torch.zeros(len(rows), dtype=torch.bool, device=self.device)
-        alive = torch.arange(len(rows), device=self.device)
-        for step in range(n_steps + 1):
-            x = x.detach().requires_grad_(True)
-            margin = sign[alive] * self._margin(x, towards[alive])
-            hit = margin.detach() > 0
-            result[alive[hit]], success[alive[hit]] = x.detach()[hit], True
-            if step == n_steps or bool(hit.all()):
-                break
-            (gradient,) = torch.autograd.grad(margin.sum(), x)
-            self._steep = self._steep or bool(gradient.any())
-            self.flat = not self._steep
-            with torch.no_grad():
-                alive, x, gradient = alive[~hit], x[~hit], gradient[~hit]
-                x = x + _STEP * r[alive] * self._direction(gradient, norm)
-                x = self._project(x, origin[alive], r[alive], norm)
-        return result.cpu().double().numpy(), success.cpu().numpy()
-
-    def _direction(self, gradient: Any, norm: str) -> Any:
-        if norm == "linf":
-            return self.width * gradient.sign()
-        scaled = gradient * self.width
-        return self.width * scaled / scaled.norm(dim=1, keepdim=True).clamp_min(_TINY)
-
-    def _project(self, x: Any, origin: Any, r: Any, norm: str) -> Any:
-        torch = self.torch
-        if norm == "linf":
-            x = torch.maximum(torch.minimum(x, origin + r * self.width), origin - r * self.width)
-        else:
-            width = self.width.clamp_min(_TINY)
-            step = (x - origin) / width
-            x = origin + width * step * (r / step.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
-        return torch.maximum(torch.minimum(x, self.high), self.low)
-
-    def _margin(self, x: Any, towards: Any) -> Any:
-        """How far the logit of one class exceeds the greatest of the others."""
-        self.n_rows += len(x)
-        output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
-        logits = self._logits(output.reshape(len(x), -1))
-        index = towards[:, None]
-        own = logits.gather(1, index)[:, 0]
-        return own - logits.scatter(1, index, -self.torch.inf).amax(dim=1)
-
-    def _logits(self, output: Any) -> Any:
-        torch = self.torch
-        if self.model.output == "probability":
-            output = torch.logit(output, eps=1e-7) if output.shape[1] == 1 else output.clamp_min(_TINY).log()
-        if output.shape[1] == 1:
-            output = torch.cat((torch.zeros_like(output), output), dim=1)
-        if self.model.is_binary:
-            output = torch.stack((output[:, 0], output[:, 1] - float(logit(self.model.threshold))), dim=1)
-        return output
-
-    def _tensor(self, array: npt.NDArray[Any]) -> Any:
-        return self.torch.as_tensor(np.array(array, dtype=np.float64), dtype=self.dtype, device=self.device)

@@ -1,0 +1,150 @@
+"""Adversarial attacks on a torch Module, on many rows together.
+
+An attack on a row ``x`` of class ``a`` climbs the margin ``m`` by projected gradient steps inside a ball:
+
+    m(x) = z_t(x) - max of z_v(x) over v != t    towards a class t (targeted)
+    m(x) = max of z_v(x) over v != a - z_a(x)    away from a (untargeted)
+
+and succeeds where ``m > 0``. Margins of logits do not saturate, where the gradient of a cross-entropy rounds to zero
+for a confident network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
+
+from gpec.errors import BoundaryNotFoundError
+from gpec.model import Model, evaluation_mode, torch_settings
+from gpec.table import FloatArray, IntArray
+
+__all__ = ["Ball", "Network"]
+
+_STEP = 1 / 30  # of the radius, so that 40 steps can cross the ball
+_BATCH = 2_048
+_TINY = 1e-30
+
+
+class Network:
+    """The user's module as a function from flat rows to two or more logits, with gradients of its input only."""
+
+    def __init__(self, model: Model, low: FloatArray, high: FloatArray) -> None:
+        import torch
+
+        self.torch, self.model, self.module = torch, model, model.user_model
+        self.dtype, self.device = torch_settings(self.module)
+        self.low, self.high = self._tensor(low), self._tensor(high)
+        self.width = self.high - self.low
+        self.n_rows = 0
+        self.flat = False  # gradients were computed, and all of them were zero
+        self._steep = False
+
+    def attack(
+        self,
+        rows: FloatArray,
+        labels: IntArray,
+        target: IntArray,
+        noise: FloatArray,
+        radius: FloatArray,
+        norm: str,
+        n_steps: int,
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Projected gradient steps on all rows together; a row leaves once it succeeds."""
+        found, success = rows.copy(), np.zeros(len(rows), dtype=bool)
+        towards, sign = np.where(target >= 0, target, labels), np.where(target >= 0, 1.0, -1.0)
+        with evaluation_mode(self.module):
+            for start in range(0, len(rows), _BATCH):
+                part = slice(start, start + _BATCH)
+                ball = Ball(self, self._tensor(rows[part]), self._tensor(radius[part])[:, None], norm)
+                goal = self.torch.as_tensor(towards[part], device=self.device)
+                partners, hit = self._climb(ball, self._tensor(noise[part]), goal, self._tensor(sign[part]), n_steps)
+                found[part][hit], success[part] = partners[hit], hit
+        if self.flat:
+            raise BoundaryNotFoundError(
+                "The gradient of the model with respect to its input is zero for every row tried, so attacks cannot "
+                "move; use boundary=BisectionSampler()."
+            )
+        return found, success
+
+    def _climb(
+        self, ball: Ball, noise: Any, goal: Any, sign: Any, n_steps: int
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Climb ``sign`` times the margin of the class ``goal``, from a random start in the ball."""
+        torch = self.torch
+        x = ball.project(ball.origin + ball.radius * self.width * noise)
+        result = ball.origin.clone()
+        success = torch.zeros(len(result), dtype=torch.bool, device=self.device)
+        alive = torch.arange(len(result), device=self.device)
+        for step in range(n_steps + 1):
+            x = x.detach().requires_grad_(True)
+            margin = sign[alive] * self._margin(x, goal[alive])
+            hit = margin.detach() > 0
+            result[alive[hit]], success[alive[hit]] = x.detach()[hit], True
+            if step == n_steps or bool(hit.all()):
+                break
+            (gradient,) = torch.autograd.grad(margin.sum(), x)
+            self._steep = self._steep or bool(gradient.any())
+            self.flat = not self._steep
+            with torch.no_grad():
+                alive, x, gradient = alive[~hit], x[~hit], gradient[~hit]
+                ball = ball.only(~hit)
+                x = ball.project(x + _STEP * ball.radius * ball.direction(gradient))
+        return result.cpu().double().numpy(), success.cpu().numpy()
+
+    def _margin(self, x: Any, towards: Any) -> Any:
+        """How far the logit of one class exceeds the greatest of the others."""
+        self.n_rows += len(x)
+        output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
+        logits = self._logits(output.reshape(len(x), -1))
+        index = towards[:, None]
+        own = logits.gather(1, index)[:, 0]
+        return own - logits.scatter(1, index, -self.torch.inf).amax(dim=1)
+
+    def _logits(self, output: Any) -> Any:
+        torch = self.torch
+        if self.model.output == "probability":
+            output = torch.logit(output, eps=1e-7) if output.shape[1] == 1 else output.clamp_min(_TINY).log()
+        if output.shape[1] == 1:
+            output = torch.cat((torch.zeros_like(output), output), dim=1)
+        if self.model.is_binary:
+            output = torch.stack((output[:, 0], output[:, 1] - float(logit(self.model.threshold))), dim=1)
+        return output
+
+    def _tensor(self, array: npt.NDArray[Any]) -> Any:
+        return self.torch.as_tensor(np.array(array, dtype=np.float64), dtype=self.dtype, device=self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Balls around rows, cut to the bounds; lengths are in widths of the bounds."""
+
+    network: Network
+    origin: Any
+    radius: Any
+    norm: str
+
+    def only(self, rows: Any) -> Ball:
+        return replace(self, origin=self.origin[rows], radius=self.radius[rows])
+
+    def direction(self, gradient: Any) -> Any:
+        """Where to step: as far as a unit ball allows."""
+        width = self.network.width
+        if self.norm == "linf":
+            return width * gradient.sign()
+        scaled = gradient * width
+        return width * scaled / scaled.norm(dim=1, keepdim=True).clamp_min(_TINY)
+
+    def project(self, x: Any) -> Any:
+        """The nearest points of the balls, then of the bounds."""
+        torch, width, origin = self.network.torch, self.network.width, self.origin
+        if self.norm == "linf":
+            x = torch.maximum(torch.minimum(x, origin + self.radius * width), origin - self.radius * width)
+        else:
+            step = (x - origin) / width.clamp_min(_TINY)
+            shrink = (self.radius / step.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
+            x = origin + width * step * shrink
+        return torch.maximum(torch.minimum(x, self.network.high), self.network.low)
