@@ -99,6 +99,27 @@ def run():
     return lines
 
 
+ABOUT = {  # object, whether it is deterministic, where its variance comes from
+    "tree": ("TreeShap", "yes", "none"),
+    "exact": ("ExactShapley", "yes", "none"),
+    "kernelshap": ("KernelShap", "where it can enumerate", "regression over pairs of coalitions"),
+    "shapley_sampling": ("ShapleySampling", "no", "spread over antithetic pairs"),
+    "lime": ("Lime", "no", "sandwich formula of the regression"),
+    "bayeslime": ("BayesLime", "no", "posterior of the coefficients"),
+    "bayesshap": ("BayesShap", "no", "posterior of the coefficients"),
+    "cxplain": ("CXPlain", "after training", "bootstrap ensemble"),
+}
+
+
+def row(name, x):
+    """One line of the table in docs/explainers.md."""
+    kind, deterministic, source = ABOUT[name]
+    ready = f" ({x['ready']:.1f} to train)" if x["ready"] > 1 else ""
+    peer = f"{x['peer']}: {x['peer_seconds']:.1f} s" if "peer" in x else ""
+    rows = "none: reads the trees" if name == "tree" else f"{x['model_rows']:,.0f}"
+    return f'| `"{name}"` | `{kind}` | {deterministic} | {source} | {rows} | {x["seconds"]:.2f} s{ready} | {peer} |'
+
+
 def report(lines):
     out = [
         "| method | model rows a row | s for 100 rows | mean standard deviation | mean size | peer | its s |",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from benchmarks import baselines
+from benchmarks import baselines, explainers
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,6 +38,21 @@ def test_the_figures_of_the_data_sets_are_those_measured():
     assert len(measured) == 9
     for line in measured:
         assert baselines.row(line) in text
+
+
+def test_the_page_of_explainers_runs_as_it_stands(capsys):
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explainers.md").read_text(), re.DOTALL):
+        exec(compile(block, "explainers.md", "exec"), names)  # noqa: S102  the page is ours
+    assert "(5, 6) (5, 6)" in capsys.readouterr().out
+
+
+def test_the_figures_of_the_explainers_are_those_measured():
+    text = (ROOT / "docs" / "explainers.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results.json").read_text())["explainers"]
+    assert set(measured) == set(explainers.ABOUT)
+    for name, line in measured.items():
+        assert explainers.row(name, line) in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

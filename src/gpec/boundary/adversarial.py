@@ -1,4 +1,4 @@
-"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper, after DeepDIG)."""
+"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper)."""
 
 from __future__ import annotations
 
