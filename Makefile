@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint bench clean help
+.PHONY: demo test lint bench soak clean help
 
 help:
 	@echo "make demo   explain breast-cancer diagnoses with error bars (about a minute)"
 	@echo "make test   lint, type-check and run the tests"
 	@echo "make lint   ruff and mypy only"
+	@echo "make soak   10,000 generated runs, every number finite (about ten minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
 
 $(VENV)/core: pyproject.toml constraints.txt
@@ -33,6 +34,9 @@ lint: $(VENV)/dev
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one process a core, one thread each
+
+soak: $(VENV)/dev
+	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_bad_input.py -k every_number_is_finite
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks

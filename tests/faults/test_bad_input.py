@@ -3,6 +3,7 @@
 And input that only looks bad: a right answer.
 """
 
+import os
 import re
 
 import numpy as np
@@ -543,11 +544,14 @@ def runs(draw):
     return X, model, explainer, settings, queries
 
 
+RUNS = int(os.environ.get("GPEC_RUNS", "100"))  # `make soak` has 10,000
+
+
 @pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
 def test_every_number_is_finite():
     answered = []
 
-    @settings(max_examples=100)
+    @settings(max_examples=RUNS)
     @given(runs())
     def check(run):
         X, model, explainer, parameters, queries = run
@@ -568,7 +572,7 @@ def test_every_number_is_finite():
             assert (e.values <= e.upper).all()
 
     check()
-    assert len(answered) > 60  # most runs had something to check
+    assert len(answered) > 0.6 * RUNS  # most runs had something to check
 
 
 # Scales
