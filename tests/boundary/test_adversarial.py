@@ -12,7 +12,7 @@ import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler
 from gpec.boundary.adversarial import AttackReport
 from gpec.boundary.attack import Network
-from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
+from gpec.errors import BoundaryNotFoundError, InputError, ModelCallError, ModelOutputError, ParameterTypeError
 from gpec.model import Model
 from gpec.table import Table
 
@@ -216,9 +216,25 @@ class TestTheUsersModule:
                 return self.inner(x)
 
         module = Fails().train()
-        with pytest.raises(RuntimeError, match="out of memory"):
+        with pytest.raises(
+            ModelCallError, match=r"raised RuntimeError on \d+ rows under attack: out of memory"
+        ) as caught:
             sample(module)
         assert module.training
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+    def test_numbers_that_are_not_finite_are_refused(self):
+        class Nan(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = network(3)
+
+            def forward(self, x):
+                answer = self.inner(x)
+                return answer / (x.requires_grad is False)  # infinite only under attack
+
+        with pytest.raises(ModelOutputError, match="not finite for a row under attack"):
+            sample(Nan())
 
     def test_double_precision_stays(self):
         module = network(3, dtype=torch.float64)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
 
-from gpec.errors import BoundaryNotFoundError
+from gpec.errors import BoundaryNotFoundError, ModelCallError, ModelOutputError
 from gpec.model import Model, evaluation_mode, torch_settings
 from gpec.table import FloatArray, IntArray
 
@@ -98,8 +98,18 @@ class Network:
     def _margin(self, x: Any, towards: Any) -> Any:
         """How far the logit of one class exceeds the greatest of the others."""
         self.n_rows += len(x)
-        output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
+        try:
+            output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
+        except Exception as error:
+            raise ModelCallError(
+                f"The model raised {type(error).__name__} on {len(x)} rows under attack: {error}"
+            ) from error
         logits = self._logits(output.reshape(len(x), -1))
+        if not bool(logits.detach().isfinite().all()):
+            raise ModelOutputError(
+                "The model returned a number that is not finite for a row under attack; it must give finite numbers "
+                "everywhere within bounds."
+            )
         index = towards[:, None]
         own = logits.gather(1, index)[:, 0]
         return own - logits.scatter(1, index, -self.torch.inf).amax(dim=1)
