@@ -26,7 +26,7 @@ from gpec.images import SuperpixelExplainer
 PANELS = (
     (datasets.mnist, fully_connected, 8, 0),
     (datasets.fashion_mnist, fully_connected, 8, 0),
-    (datasets.cifar10, lambda: resnet18(width=0.25), 6, 4),
+    (datasets.cifar10, lambda: resnet18(width=0.125), 10, 4),
 )
 
 
@@ -47,7 +47,7 @@ def explained(load, build, n_epochs, image):
     g = GPEC(
         network,
         SuperpixelExplainer(BayesLime(200), n_segments=30, baseline="mean"),
-        boundary=AdversarialSampler(60, 10),
+        boundary=AdversarialSampler(40, 6),
         n_explained=60,
         standardize=False,
         random_state=0,
