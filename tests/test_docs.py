@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+import torch
 from benchmarks import baselines, explainers
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +46,14 @@ def test_the_page_of_explainers_runs_as_it_stands(capsys):
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explainers.md").read_text(), re.DOTALL):
         exec(compile(block, "explainers.md", "exec"), names)  # noqa: S102  the page is ours
     assert "(5, 6) (5, 6)" in capsys.readouterr().out
+
+
+def test_the_page_of_images_runs_as_it_stands(capsys):
+    names: dict[str, object] = {}
+    with torch.random.fork_rng():
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "images.md").read_text(), re.DOTALL):
+            exec(compile(block, "images.md", "exec"), names)  # noqa: S102  the page is ours
+    assert "(2, 144, 3)" in capsys.readouterr().out
 
 
 def test_the_figures_of_the_explainers_are_those_measured():

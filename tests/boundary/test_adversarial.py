@@ -181,6 +181,45 @@ class TestSeveralClasses:
         assert len(sample(module, n_boundary=12)) < len(sample(module))
 
 
+class TestApproach:
+    def test_partners_of_a_linear_model_go_to_the_foot_of_the_perpendicular(self):
+        w, b = np.array([1.0, -2.0, 0.5, 0.0, 3.0]), 0.3
+        table, Z = Table.learn(X)
+        model = Model(linear(w.tolist(), b), table)
+        labels = model.labels(Z)
+        inside = np.flatnonzero((np.abs(Z) < 0.5).all(axis=1))
+        net = Network(model, np.full(5, -1.0), np.full(5, 1.0))
+        other = Z[labels == 1][:1] if labels[inside[0]] == 0 else Z[labels == 0][:1]
+        rows = inside[labels[inside] == labels[inside[0]]]
+        partners = np.repeat(other, len(rows), axis=0)
+        found = net.approach(Z[rows], labels[rows], np.full(len(rows), -1), partners, 3)
+        step, foot = found - Z[rows], -((Z[rows] @ w + b) / (w @ w))[:, None] * w
+        length, nearest = np.linalg.norm(step, axis=1), np.linalg.norm(foot, axis=1)
+        assert ((step * foot).sum(axis=1) / (length * nearest)).min() > 0.99  # the same direction
+        assert (length >= nearest).all()
+        assert (length <= 1.1 * nearest + 1e-2).all()
+        assert (model.labels(found) != labels[rows]).all()
+
+    def test_points_come_nearer_and_keep_their_classes(self):
+        module, rows = network(3, seed=0, inputs=40), np.random.default_rng(2).normal(size=(400, 40))
+        samples = [sample(module, rows, AdversarialSampler(**SMALL, n_approach=n)) for n in (0, 5)]
+
+        def median_distance(points):
+            return np.median(np.sqrt(((points[:, None] - rows) ** 2).sum(axis=2)).min(axis=1))
+
+        assert median_distance(samples[1].points) < 0.8 * median_distance(samples[0].points)
+        z = logits(module, samples[1].points)
+        order = np.argsort(-z, axis=1)[:, :2]
+        assert (np.take_along_axis(z, order, axis=1) @ [1, -1]).max() < 1e-3
+        assert (order == samples[1].label[:, None]).any(axis=1).all()
+
+    def test_it_stays_within_the_bounds(self):
+        module = network(3, seed=4)
+        points = sample(module).points
+        assert (points >= X.min(axis=0) - 1e-6).all()
+        assert (points <= X.max(axis=0) + 1e-6).all()
+
+
 class TestTheUsersModule:
     def test_it_is_left_exactly_as_it_was(self):
         with torch.random.fork_rng():
@@ -302,6 +341,7 @@ class TestWrongCalls:
             ({"radii": []}, "radii=.* must be a list of numbers greater than 0"),
             ({"radii": [0.1, 0.0]}, "radii=.* must be a list of numbers greater than 0"),
             ({"n_steps": 0}, "n_steps=0 must be at least 1"),
+            ({"n_approach": -1}, "n_approach=-1 must be at least 0"),
             ({"bounds": "auto"}, "bounds='auto' is not one of 'data'"),
             ({"bounds": 1.0}, "must be 'data' or a pair"),
             ({"bounds": (1.0, -1.0)}, "first end below its second"),

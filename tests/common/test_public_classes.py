@@ -124,7 +124,7 @@ def make_gpec():
 EXAMPLES = {
     gpec.GPEC: make_gpec,
     AdversarialSampler: lambda: AdversarialSampler(
-        7, 8, norm="l2", radii=(0.1,), n_steps=3, bounds=(0, 1), tolerance=1e-3
+        7, 8, norm="l2", radii=(0.1,), n_steps=3, bounds=(0, 1), n_approach=2, tolerance=1e-3
     ),
     BisectionSampler: lambda: BisectionSampler(pairing="random", rows="box", tolerance=1e-3, n_walk=3),
     EG: lambda: EG(lam=2.0),

@@ -61,6 +61,9 @@ class AdversarialSampler(Sampler):
     bounds : "data" or pair
         Least and greatest values an input may take. "data": of all pixels together for images, of each column for
         tables. For flattened images give them, for instance ``(0, 1)``.
+    n_approach : int
+        Steps by which a partner then moves to where the boundary is nearest to its row (as DeepFool does); 0 is the
+        paper's.
     tolerance : float
         Longest last bracket of the bisection, in standardised units.
 
@@ -79,6 +82,7 @@ class AdversarialSampler(Sampler):
         radii: Any = _RADII,
         n_steps: int = 40,
         bounds: Any = "data",
+        n_approach: int = 5,
         tolerance: float = 1e-6,
     ) -> None:
         self.n_untargeted = n_untargeted
@@ -87,6 +91,7 @@ class AdversarialSampler(Sampler):
         self.radii = radii
         self.n_steps = n_steps
         self.bounds = bounds
+        self.n_approach = n_approach
         self.tolerance = tolerance
 
     def check(self) -> None:
@@ -97,6 +102,7 @@ class AdversarialSampler(Sampler):
         if radii.ndim != 1 or radii.size == 0 or (radii <= 0).any():
             raise InputError(f"radii={self.radii!r} must be a list of numbers greater than 0.")
         check_count("n_steps", self.n_steps)
+        check_count("n_approach", self.n_approach, least=0)
         check_positive("tolerance", self.tolerance)
         if isinstance(self.bounds, str):
             check_choice("bounds", self.bounds, ("data",))
@@ -128,7 +134,12 @@ class AdversarialSampler(Sampler):
         radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
         counts = np.bincount(best[best >= 0], minlength=len(radii))
         self.report_ = AttackReport(tuple(radii.tolist()), tuple(counts.tolist()), len(rows))
-        sample = self._bisected(model, rows, partners, label, target, best >= 0, n_boundary, spawn(seed, 2))
+        hit = best >= 0
+        if self.n_approach and hit.any():
+            partners[hit] = network.approach(
+                rows[hit], labels[source[hit]], target[hit], partners[hit], self.n_approach
+            )
+        sample = self._bisected(model, rows, partners, label, target, hit, n_boundary, spawn(seed, 2))
         return replace(sample, n_model_rows=model.n_rows - rows_before + network.n_rows)
 
     def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:

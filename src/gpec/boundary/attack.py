@@ -1,12 +1,11 @@
 """Adversarial attacks on a torch Module, on many rows together.
 
-An attack on a row ``x`` of class ``a`` climbs the margin ``m`` by projected gradient steps inside a ball:
+An attack climbs the log-odds of a class (targeted), or descends those of the row's own (untargeted), by projected
+gradient steps inside a ball, until the predicted class is as wanted:
 
-    m(x) = z_t(x) - max of z_v(x) over v != t    towards a class t (targeted)
-    m(x) = max of z_v(x) over v != a - z_a(x)    away from a (untargeted)
+    log-odds of c = z_c - log(sum of exp(z_v) over v != c)
 
-and succeeds where ``m > 0``. Margins of logits do not saturate, where the gradient of a cross-entropy rounds to zero
-for a confident network.
+Their gradient has the direction of the cross-entropy's, but does not round to zero where the network is sure.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ __all__ = ["Ball", "Network"]
 
 _STEP = 1 / 30  # of the radius, so that 40 steps can cross the ball
 _BATCH = 2_048
+_HALVINGS = 8
+_OVERSHOOTS = (1.02, 1.1, 1.25, 1.5, 2.0)
+_TURNS = (0.3, 0.7, 1.0)
 _TINY = 1e-30
 
 
@@ -73,7 +75,7 @@ class Network:
     def _climb(
         self, ball: Ball, noise: Any, goal: Any, sign: Any, n_steps: int
     ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """Climb ``sign`` times the margin of the class ``goal``, from a random start in the ball."""
+        """Climb ``sign`` times the log-odds of the class ``goal``, from a random start in the ball."""
         torch = self.torch
         x = ball.project(ball.origin + ball.radius * self.width * noise)
         result = ball.origin.clone()
@@ -81,12 +83,12 @@ class Network:
         alive = torch.arange(len(result), device=self.device)
         for step in range(n_steps + 1):
             x = x.detach().requires_grad_(True)
-            margin = sign[alive] * self._margin(x, goal[alive])
-            hit = margin.detach() > 0
+            odds, margin = self._odds_and_margin(x, goal[alive])
+            hit = sign[alive] * margin.detach() > 0
             result[alive[hit]], success[alive[hit]] = x.detach()[hit], True
             if step == n_steps or bool(hit.all()):
                 break
-            (gradient,) = torch.autograd.grad(margin.sum(), x)
+            (gradient,) = torch.autograd.grad((sign[alive] * odds).sum(), x)
             self._steep = self._steep or bool(gradient.any())
             self.flat = not self._steep
             with torch.no_grad():
@@ -95,8 +97,57 @@ class Network:
                 x = ball.project(x + _STEP * ball.radius * ball.direction(gradient))
         return result.cpu().double().numpy(), success.cpu().numpy()
 
-    def _margin(self, x: Any, towards: Any) -> Any:
-        """How far the logit of one class exceeds the greatest of the others."""
+    def approach(
+        self, rows: FloatArray, labels: IntArray, target: IntArray, partners: FloatArray, n_steps: int
+    ) -> FloatArray:
+        """Partners moved to where the boundary, made flat at the point found, is nearest to their row (as DeepFool).
+
+        A step is kept if it leads to the wanted class and nearer, in widths of the bounds.
+        """
+        found = partners.copy()
+        towards, sign = np.where(target >= 0, target, labels), np.where(target >= 0, 1.0, -1.0)
+        with evaluation_mode(self.module):
+            for start in range(0, len(rows), _BATCH):
+                part = slice(start, start + _BATCH)
+                goal = self.torch.as_tensor(towards[part], device=self.device)
+                origin, x, side = self._tensor(rows[part]), self._tensor(found[part]), self._tensor(sign[part])
+                for _ in range(n_steps):
+                    x = self._nearer(origin, x, goal, side)
+                moved = (x != self._tensor(found[part])).any(dim=1).cpu().numpy()
+                found[part][moved] = x.cpu().double().numpy()[moved]
+        return found
+
+    def _nearer(self, origin: Any, partner: Any, goal: Any, sign: Any) -> Any:
+        torch = self.torch
+        with torch.no_grad():
+            low, high = torch.zeros_like(sign), torch.ones_like(sign)
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                inside = sign * self._odds_and_margin(torch.lerp(origin, partner, middle[:, None]), goal)[1] <= 0
+                low, high = torch.where(inside, middle, low), torch.where(inside, high, middle)
+            point = torch.lerp(origin, partner, high[:, None])
+        point = point.requires_grad_(True)
+        (gradient,) = torch.autograd.grad((sign * self._odds_and_margin(point, goal)[1]).sum(), point)
+        with torch.no_grad():
+            width = self.width.clamp_min(_TINY)
+            normal, way = gradient * self.width, (point - origin) / width
+            climb = (way * normal).sum(dim=1, keepdim=True)
+            # a pixel at its bound cannot go beyond it
+            stuck = ((origin <= self.low) & (normal < 0)) | ((origin >= self.high) & (normal > 0))
+            normal = normal.masked_fill(stuck, 0.0)
+            step = climb / (normal**2).sum(dim=1, keepdim=True).clamp_min(_TINY) * normal
+            result, length = point.detach(), way.norm(dim=1)
+            for turn in _TURNS:  # the boundary bends: perhaps only a part of the way can be turned
+                for overshoot in _OVERSHOOTS:
+                    moved = origin + overshoot * torch.lerp(way, step, turn) * width
+                    tried = torch.maximum(torch.minimum(moved, self.high), self.low)
+                    reach = ((tried - origin) / width).norm(dim=1)
+                    hit = (sign * self._odds_and_margin(tried, goal)[1] > 0) & (reach < length)
+                    result, length = torch.where(hit[:, None], tried, result), torch.where(hit, reach, length)
+            return result
+
+    def _odds_and_margin(self, x: Any, goal: Any) -> tuple[Any, Any]:
+        """Log-odds of one class against the others, and how far its logit exceeds the greatest of theirs."""
         self.n_rows += len(x)
         try:
             output = self.module(x.reshape(len(x), *(self.model.table.shape or x.shape[1:])))
@@ -110,9 +161,10 @@ class Network:
                 "The model returned a number that is not finite for a row under attack; it must give finite numbers "
                 "everywhere within bounds."
             )
-        index = towards[:, None]
+        index = goal[:, None]
         own = logits.gather(1, index)[:, 0]
-        return own - logits.scatter(1, index, -self.torch.inf).amax(dim=1)
+        others = logits.scatter(1, index, -self.torch.inf)
+        return own - others.logsumexp(dim=1), own - others.amax(dim=1)
 
     def _logits(self, output: Any) -> Any:
         torch = self.torch
