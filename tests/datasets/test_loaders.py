@@ -237,7 +237,9 @@ class TestNhanes:
         demo = next(file for file in registry.FILES["nhanes_diabetes"] if "DEMO_H" in file.path)
         assert demo.size == (Path(DATA) / "nhanes_2013_2014" / "DEMO_H.XPT").stat().st_size
 
-    @pytest.mark.parametrize("content", [b"", b"HEADER RECORD", b"<html>not found</html>" * 100])
+    @pytest.mark.parametrize(
+        "content", [b"", b"HEADER RECORD", b"<html>not found</html>" * 100], ids=["empty", "cut", "a page"]
+    )
     def test_a_file_that_is_no_transport_file(self, tmp_path, content):
         path = tmp_path / "GLU_H.XPT"
         path.write_bytes(content)
@@ -311,6 +313,7 @@ class TestImages:
             (gzip.compress(b"\0\0\x08\1\0\0\0\3ab"), r"should hold \(3,\) values, but has 2"),
             (gzip.compress(b"\0\0\x08\2\0\0\0\3"), "should hold"),
         ],
+        ids=["no gzip", "cut", "empty", "another type", "too few values", "cut header"],
     )
     def test_a_file_that_is_no_idx_file(self, tmp_path, content, message):
         path = tmp_path / "images.gz"
