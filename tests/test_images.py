@@ -7,7 +7,7 @@ from torch import nn
 
 import gpec
 from gpec.errors import InputError, ModelCallError
-from gpec.explainers import BayesShap, KernelShap, Lime, ShapleySampling
+from gpec.explainers import Attribution, BayesShap, Explainer, KernelShap, Lime, ShapleySampling
 from gpec.images import SuperpixelExplainer, superpixels
 
 QUARTERS = np.repeat(np.repeat(np.array([[0, 1], [2, 3]]), 4, axis=0), 4, axis=1)  # 8 x 8 pixels
@@ -19,6 +19,14 @@ def quarters(images):
     images = np.asarray(images, dtype=float).reshape(len(images), 8, 8)
     means = np.stack([images[:, q == QUARTERS].mean(axis=1) for q in range(4)], axis=1)
     return 0.4 + means @ WEIGHTS
+
+
+class Numbered(Explainer):
+    """Says the number of each feature, and 10 more as its variance."""
+
+    def _explain(self, Z, seeds):
+        number = np.arange(Z.shape[1], dtype=float)
+        return Attribution(np.tile(number, (len(Z), 1)), np.tile(10 + number, (len(Z), 1)))
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +108,12 @@ class TestExplainer:
             assert np.array_equal(values[0], values[1])
             assert all(len(np.unique(values[0][pieces == piece])) == 1 for piece in range(pieces.max() + 1))
             assert len(np.unique(values[0])) > 1
+
+    def test_each_pixel_gets_what_its_superpixel_has(self, images):
+        over = SuperpixelExplainer(Numbered(), segments=QUARTERS, baseline=0.0).fit(quarters, images)
+        answer = over(images[:2])
+        assert np.array_equal(answer.values, np.tile(QUARTERS.ravel(), (2, 1)))
+        assert np.array_equal(answer.variance, np.tile(10 + QUARTERS.ravel(), (2, 1)))
 
     def test_several_classes(self, images):
         def three(X):

@@ -74,6 +74,24 @@ class TestBinary:
                 )  # fmt: skip
                 assert success.all() if expected else not success.any(), (norm, slack)
 
+    def test_a_pixel_at_its_bound_does_not_hold_up_the_others(self):
+        """3 a + b > 0.5 at (0, 0.8): a cannot fall, so b must, by 0.3."""
+        w, b = [3.0, 1.0], -0.5
+        rows = np.array([[0.0, 0.8], [0.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
+        table, Z = Table.learn(rows, standardize=False)
+        model = Model(linear(w, b), table)
+        model.labels(Z)
+        net = Network(model, np.zeros(2), np.ones(2))
+        found = net.approach(Z[:1], np.array([1]), np.array([-1]), Z[1:2], 3)
+        assert found[0, 0] == 0
+        assert 0.45 < found[0, 1] <= 0.5
+
+    def test_attacks_aim_at_the_threshold(self):
+        sampler = AdversarialSampler(**SMALL, n_approach=0)
+        found = sample(linear([4.0, 1.0, 0.0, 0.0, 0.0]), sampler=sampler, threshold=0.9)
+        assert sum(sampler.report_.successes) == sampler.report_.attempts
+        assert len(found) == sampler.report_.attempts  # each partner lies beyond 0.9, not merely beyond 0.5
+
     def test_the_threshold_is_respected(self):
         found = sample(linear([1.0, 0.0, 0.0, 0.0, 0.0]), threshold=0.7)
         assert np.abs(found.points[:, 0] - np.log(0.7 / 0.3)).max() < 1e-5

@@ -48,12 +48,18 @@ def test_each_step_costs_one_row_a_pair(flat):
     assert model.n_rows - before == 30 * len(A)
 
 
-def test_it_stays_within_the_rows(flat):
-    model, A, B = flat
-    walked = walk(model, A, B, np.zeros(len(A), dtype=np.int64), 100, np.random.default_rng(1))
-    both = np.concatenate((A, B))
-    assert (walked >= both.min(axis=0)).all()
-    assert (walked <= both.max(axis=0)).all()
+def test_it_stays_within_the_rows():
+    rows = (np.random.default_rng(0).normal(size=(200, 20)) > 0).astype(float)  # at the ends of their range
+    table, Z = Table.learn(rows)
+    model = Model(half_space, table)
+    labels = model.labels(Z)
+    n = min((labels == 0).sum(), (labels == 1).sum())
+    walked = walk(
+        model, Z[labels == 0][:n], Z[labels == 1][:n], np.zeros(n, dtype=np.int64), 100, np.random.default_rng(1)
+    )
+    assert walked.min() >= 0
+    assert walked.max() <= 1
+    assert ((walked > 0) & (walked < 1)).any()
 
 
 def test_points_of_a_forest_come_nearer_to_the_data():

@@ -147,7 +147,7 @@ def test_a_model_that_answers_nan_is_refused(make_one, wide):
     bad[1, 0] = 77.0
     if isinstance(explainer, CXPlain):
         return
-    with pytest.raises(ModelOutputError, match=r"nan .* while explaining row"):
+    with pytest.raises(ModelOutputError, match=r"nan .* while explaining row 1\."):
         explainer(bad)
 
 

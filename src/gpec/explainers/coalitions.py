@@ -72,6 +72,14 @@ class MaskedModel:
         answer = self.model.probabilities(Z)
         return answer[:, None] if answer.ndim == 1 else answer
 
+    def answers_to(self, Z: FloatArray) -> FloatArray:
+        """Probabilities of the rows to be explained, ``(n, c)``; an error of the model names them."""
+        try:
+            return self.predict(Z)
+        except (ModelCallError, ModelOutputError) as error:
+            error.explained = error.rows
+            raise
+
     def shaped(self, array: FloatArray) -> FloatArray:
         """``(..., c)`` as attributions are returned: without the last axis for two classes."""
         return array[..., 0] if self.model.is_binary else array

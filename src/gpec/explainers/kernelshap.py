@@ -225,7 +225,7 @@ class KernelShap(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
         queue = Queue(game, Z)
-        answers = game.predict(Z)
+        answers = game.answers_to(Z)
         values = np.zeros((*Z.shape, answers.shape[1]))
         variance = np.zeros_like(values)
         for i, (x, seed) in enumerate(zip(Z, seeds, strict=True)):

@@ -109,7 +109,7 @@ class ShapleySampling(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
         queue = Queue(game, Z)
-        answers = game.predict(Z)
+        answers = game.answers_to(Z)
         sums = []
         for i, seed in enumerate(seeds):
             rng = np.random.default_rng(seed)
@@ -226,7 +226,7 @@ class ExactShapley(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
         queue = Queue(game, Z)
-        answers = game.predict(Z)
+        answers = game.answers_to(Z)
         values = np.zeros((*Z.shape, answers.shape[1]))
         for i, p in enumerate(answers):
             put_enumeration(queue, i, p, np.arange(len(game.rows)), values[i])
