@@ -26,11 +26,16 @@ def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     mpl.pyplot.close("all")
 
 
-def test_the_page_of_data_sets_runs_as_it_stands(capsys):
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [("datasets.md", "nhanes_diabetes"), ("explainers.md", "(5, 6) (5, 6)"), ("images.md", "(2, 144, 3)")],
+)
+def test_pages_run_as_they_stand(page, printed, capsys):
     names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "datasets.md").read_text(), re.DOTALL):
-        exec(compile(block, "datasets.md", "exec"), names)  # noqa: S102  the page is ours
-    assert "nhanes_diabetes" in capsys.readouterr().out
+    with torch.random.fork_rng():
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
+            exec(compile(block, page, "exec"), names)  # noqa: S102  the page is ours
+    assert printed in capsys.readouterr().out
 
 
 def test_the_figures_of_the_data_sets_are_those_measured():
@@ -39,21 +44,6 @@ def test_the_figures_of_the_data_sets_are_those_measured():
     assert len(measured) == 9
     for line in measured:
         assert baselines.row(line) in text
-
-
-def test_the_page_of_explainers_runs_as_it_stands(capsys):
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explainers.md").read_text(), re.DOTALL):
-        exec(compile(block, "explainers.md", "exec"), names)  # noqa: S102  the page is ours
-    assert "(5, 6) (5, 6)" in capsys.readouterr().out
-
-
-def test_the_page_of_images_runs_as_it_stands(capsys):
-    names: dict[str, object] = {}
-    with torch.random.fork_rng():
-        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "images.md").read_text(), re.DOTALL):
-            exec(compile(block, "images.md", "exec"), names)  # noqa: S102  the page is ours
-    assert "(2, 144, 3)" in capsys.readouterr().out
 
 
 def test_the_figures_of_the_explainers_are_those_measured():

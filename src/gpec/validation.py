@@ -11,6 +11,7 @@ from gpec.table import FloatArray, Table
 
 __all__ = [
     "check_auto",
+    "check_auto_count",
     "check_background",
     "check_choice",
     "check_count",
@@ -50,6 +51,14 @@ def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'greater than'} 0.")
     return number
+
+
+def check_auto_count(name: str, value: Any) -> None:
+    """``value`` is "auto" or a whole number of at least 1."""
+    if isinstance(value, str):
+        check_choice(name, value, ("auto",))
+    else:
+        check_count(name, value)
 
 
 def check_auto(name: str, value: Any, *, word: str = "auto", zero: bool = False) -> None:

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from gpec.errors import ExplainerError, InputError, ModelCallError, ParameterTypeError
 from gpec.explainers import Attribution, CallableExplainer, Explainer, KernelShap, ShapAdapter, TreeShap, make_explainer
 from gpec.explainers.adapters import Precomputed, ShapKernel
-from gpec.explainers.base import _row_seed, check_attribution
+from gpec.explainers.base import check_attribution, row_seed
 from gpec.model import Model
 from gpec.table import Table
 
@@ -575,7 +575,7 @@ def test_shap_objects(logistic, forests, kind, classes):
 def own_answer(explainer, row, seed):
     """What shap itself says of one row with the seed that the row has."""
     state = np.random.get_state()
-    np.random.seed(_row_seed(seed, 0, row))
+    np.random.seed(row_seed(seed, 0, row))
     try:
         return np.asarray(explainer(row[None]).values)[0]
     finally:
@@ -632,7 +632,7 @@ def test_shap_objects_of_a_torch_module(kind, outputs):
     assert found.shape == ((3, 4, 3) if outputs == 3 else (3, 4))
     assert adapter.stochastic is (False if kind == "DeepExplainer" else None)
     for row, values in zip(IRIS[60:63], found, strict=True):
-        np.random.seed(_row_seed(5, 0, row))
+        np.random.seed(row_seed(5, 0, row))
         own = np.asarray(explainer(torch.as_tensor(row[None], dtype=torch.float32)).values)[0]
         np.testing.assert_allclose(values, own if outputs == 3 else own[:, -1], rtol=0, atol=1e-5)
 

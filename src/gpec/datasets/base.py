@@ -72,9 +72,9 @@ class Dataset:
 
     def named(self) -> pd.DataFrame:
         """The features as a DataFrame with category columns in place of codes, as for a ``OneHotEncoder``."""
-        frame = pd.DataFrame(np.reshape(self.X, (len(self.y), -1)), columns=list(self.feature_names))
-        if isinstance(self.X, pd.DataFrame):
-            frame = self.X.copy()
+        if not isinstance(self.X, pd.DataFrame):  # images: one column a pixel
+            return pd.DataFrame(np.reshape(self.X, (len(self.y), -1)), columns=list(self.feature_names))
+        frame = self.X.copy()
         for column, names in self.categories.items():
             frame[column] = pd.Categorical.from_codes(
                 np.searchsorted(list(names), frame[column]), categories=pd.Index(list(names.values()))

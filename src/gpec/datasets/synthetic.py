@@ -7,6 +7,7 @@ A :class:`CurveModel` predicts class 1 above the curve ``x2 = f(x1)``:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _INNERMOST = 20 / ((5e6 + 1) * np.pi)  # within it the paper's curve is 0; there
 _REACH = 10.0  # rows are uniform over [-10, 10]^2, as in the paper
 
 
-class CurveModel:
+class CurveModel(ABC):
     """A classifier of two features whose boundary is the curve ``x2 = f(x1)``.
 
     It has ``predict_proba`` and ``predict`` like any scikit-learn classifier, and knows what no trained model does:
@@ -52,13 +53,13 @@ class CurveModel:
     def __init__(self, sharpness: float = 1.0) -> None:
         self.sharpness = check_positive("sharpness", sharpness)
 
+    @abstractmethod
     def curve(self, x1: Any) -> FloatArray:
         """``f(x1)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slope(self, x1: Any) -> FloatArray:
         """``f'(x1)``; at a kink, the middle of both slopes."""
-        raise NotImplementedError
 
     def boundary(self, x1: Any) -> FloatArray:
         """Points of the boundary above each ``x1``, of shape (n, 2)."""

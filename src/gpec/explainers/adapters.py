@@ -15,7 +15,7 @@ from gpec.errors import ExplainerError, InputError, ParameterTypeError
 from gpec.explainers.base import Attribution, Explainer, check_attribution
 from gpec.model import Model
 from gpec.table import FloatArray
-from gpec.validation import check_choice, check_count
+from gpec.validation import check_auto_count
 
 __all__ = [
     "CallableExplainer",
@@ -161,10 +161,7 @@ class ShapKernel(Explainer):
         self.n_samples = n_samples
 
     def check(self) -> None:
-        if isinstance(self.n_samples, str):
-            check_choice("n_samples", self.n_samples, ("auto",))
-        else:
-            check_count("n_samples", self.n_samples)
+        check_auto_count("n_samples", self.n_samples)
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)

@@ -16,7 +16,7 @@ from gpec.progress import Progress
 from gpec.table import FloatArray, Table
 from gpec.validation import check_background, make_seed
 
-__all__ = ["Attribution", "Explainer", "check_attribution"]
+__all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
 
 _LARGEST = 1e151  # squares of larger attributions would overflow
 
@@ -143,7 +143,7 @@ class Explainer(BaseEstimator, ABC):
         with Progress(len(Z), "explaining", progress) as bar:
             for start in range(0, len(Z), self.rows_at_once):
                 block = Z[start : start + self.rows_at_once]
-                seeds = [_row_seed(seed, run, row) for row in block]
+                seeds = [row_seed(seed, run, row) for row in block]
                 last = start + len(block) - 1
                 try:
                     answer = self._explain(block, seeds)
@@ -182,7 +182,7 @@ def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) 
     return type(error)(f"{str(error).rstrip('.')}; this was while explaining {which}.")
 
 
-def _row_seed(seed: int, run: int, row: FloatArray) -> int:
+def row_seed(seed: int, run: int, row: FloatArray) -> int:
     key = zlib.crc32(np.ascontiguousarray(row + 0.0).tobytes())  # + 0.0: no negative zeros
     return int(np.random.SeedSequence(seed, spawn_key=(run, key)).generate_state(1)[0])
 

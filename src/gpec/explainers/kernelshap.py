@@ -17,7 +17,7 @@ from gpec.explainers.base import Attribution, Explainer
 from gpec.explainers.coalitions import BoolArray, MaskedModel, Queue, games, put_enumeration, put_games
 from gpec.model import Model
 from gpec.table import FloatArray, IntArray
-from gpec.validation import check_choice, check_count
+from gpec.validation import check_auto_count
 
 __all__ = ["Design", "KernelShap", "draw_design"]
 
@@ -209,10 +209,7 @@ class KernelShap(Explainer):
         self.n_samples = n_samples
 
     def check(self) -> None:
-        if isinstance(self.n_samples, str):
-            check_choice("n_samples", self.n_samples, ("auto",))
-        else:
-            check_count("n_samples", self.n_samples)
+        check_auto_count("n_samples", self.n_samples)
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)

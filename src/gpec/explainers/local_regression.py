@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpec.errors import InputError, NotFittedError
-from gpec.explainers.base import Attribution, Explainer, _row_seed
+from gpec.explainers.base import Attribution, Explainer, row_seed
 from gpec.explainers.bayes_regression import LinearPosterior, Moments
 from gpec.explainers.perturbation import Neighborhood, Perturbed, Perturbs, batch
 from gpec.model import Model
@@ -119,7 +119,7 @@ class BayesRegression(LocalRegression):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
         Z = self.model_.table.encode(X)
         blocks = [Z[start : start + self.rows_at_once] for start in range(0, len(Z), self.rows_at_once)]
-        parts = [self._posterior(block, [_row_seed(self.seed_, 0, row) for row in block]) for block in blocks]
+        parts = [self._posterior(block, [row_seed(self.seed_, 0, row) for row in block]) for block in blocks]
         return LinearPosterior.join(parts)
 
     def half_width(self, X: Any, level: float = 0.95) -> FloatArray:
