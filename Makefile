@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 .PHONY: demo test lint bench soak clean help
 
 help:
-	@echo "make demo   explain breast-cancer diagnoses with error bars (about a minute)"
+	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
 	@echo "make test   lint, type-check and run the tests"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite (about ten minutes)"

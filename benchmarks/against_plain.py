@@ -24,8 +24,8 @@ def ours(points, explained, queries, rho="auto"):
 
 def posterior_variance(kernel, explained, queries):
     zero, noise = np.zeros((len(explained), 1)), np.full((len(explained), 1), NOISE)
-    posterior = ExactPosterior(kernel.gram(explained), zero, noise, fixed_parameters(1.0, 1))
-    return posterior.predict(*kernel.against(explained)(queries)).variance[:, 0]
+    posterior = ExactPosterior(kernel, explained, zero, noise, fixed_parameters(1.0, 1))
+    return posterior.predict(queries).variance[:, 0]
 
 
 def agreement(ours, theirs):
@@ -78,7 +78,7 @@ def run(J=5_000, cases=(("nearest", 5), ("nearest", 6), ("nearest", 7), ("random
                     "raw_correlation": raw_correlation,
                     "raw_least": raw.min(),
                     "mean": valid.mean(),
-                    "clipped": kernel.factor_.clipped_mass,
+                    "clipped": kernel.clipped_mass_,
                 }
             )
             print(lines[-1], flush=True)

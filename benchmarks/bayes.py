@@ -10,7 +10,7 @@ from scipy.stats import t as student_t
 
 from benchmarks import census
 from gpec import datasets
-from gpec.explainers.bayes_regression import bayes_regression
+from gpec.explainers._bayes_regression import Moments
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
 
 PAPER = {"BayesSHAP": 0.037, "BayesLIME": 0.097}
@@ -140,7 +140,7 @@ def coverage(equal_noise, n=2_000, s=200, d=12, sigma=0.2, seed=0):
         noise = sigma * rng.standard_normal((n // 10, s))
         y = beta[:, :1] + np.einsum("nsd,nd->ns", features, beta[:, 1:])
         y += noise if equal_noise else noise / np.sqrt(weights)
-        posterior = bayes_regression(features, y, weights)
+        posterior = Moments.of(features, y[:, :, None], weights).solve()
         inside.append(np.abs(posterior.coefficients[..., 0] - beta[:, 1:]) <= posterior.half_width(0.95)[..., 0])
     return float(np.mean(inside))
 
@@ -156,7 +156,7 @@ def spread(model, X, rows, runs=100):
         ("LIME, 1,000 perturbations, 7 categories", Lime(1_000), {"categorical_features": CATEGORICAL}),
     ):
         explainer.fit(model, X, **options)
-        Z = explainer.model_.table.encode(rows)
+        Z = explainer.model_.schema.encode(rows)
         answers = [explainer.explain(Z, seed=0, run=run) for run in range(runs)]
         over_seeds = np.var([answer.values for answer in answers], axis=0, ddof=1).sum()
         result[name] = float(np.mean([answer.variance for answer in answers], axis=0).sum() / over_seeds)

@@ -7,9 +7,9 @@ from benchmarks import census, plain
 from benchmarks.against_plain import NOISE, ROWS, agreement, posterior_variance
 from gpec.boundary import BisectionSampler
 from gpec.geometry import GeodesicGraph
-from gpec.geometry.geodesic import choose_landmarks, shortest_paths
+from gpec.geometry._geodesic import choose_landmarks, shortest_paths
 from gpec.kernels import WEG
-from gpec.kernels.factor import Factor, factorize
+from gpec.kernels._factor import Factor, factorize
 
 
 def sphere_error(n, k, seed=0):
@@ -68,7 +68,7 @@ def run(J=5_000):
                 factors = {"after": factorize(graph, lam), "before": clipped_first(graph, lam, 1e-8)}
                 for clip, factor in factors.items():
                     kernel = WEG(lam=lam, rho=rho).fit(graph, explained)
-                    kernel.factor_ = factor
+                    kernel.B_, kernel.r_ = factor.B, factor.r
                     error, correlation = agreement(posterior_variance(kernel, explained, queries), truth)
                     lines.append([pairing, L, name, clip, error, correlation])
                     print(lines[-1], flush=True)

@@ -13,7 +13,7 @@ def geometry(J, neighbors):
     from benchmarks import census
     from gpec.boundary import BisectionSampler
     from gpec.geometry import GeodesicGraph
-    from gpec.geometry.neighbors import approximate_neighbors, exact_neighbors
+    from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
     from gpec.kernels import WEG
 
     model, X = census.model_and_rows()

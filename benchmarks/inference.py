@@ -36,7 +36,7 @@ def arithmetic(n, J, D, L, block=512):
 def run(n=10_000, repeats=3):
     g, X, rng = fitted()
     rows = X[rng.integers(len(X), size=2 * n)]
-    J, L = len(g.graph_), g.kernel_.factor_.B.shape[1]
+    J, L = len(g.graph_), g.kernel_.B_.shape[1]
     once, twice, floor, nominal = [], [], [], []
     for _ in range(repeats):
         for seconds, part in ((once, rows[:n]), (twice, rows)):

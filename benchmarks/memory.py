@@ -55,7 +55,7 @@ def many_explained():
     g = gpec.GPEC(model, None, random_state=0, progress=False).fit(X, X_explained=rows, attributions=attributions)
     return {
         "seconds": g.diagnostics_["seconds"]["gp"],
-        "rank": len(g.posterior_.pivots),
+        "rank": g.posterior_.n_pivots,
         "residual": g.posterior_.residual,
     }
 

@@ -11,9 +11,9 @@ from sklearn.neighbors import NearestNeighbors
 import gpec
 from gpec import datasets
 from gpec.boundary import AdversarialSampler, BisectionSampler
-from gpec.boundary.attack import Network
-from gpec.model import Model
-from gpec.table import Table
+from gpec.boundary._attack import AttackedModule
+from gpec.data import Schema
+from gpec.models import Model
 
 
 def trained(data, seed=0):
@@ -34,8 +34,8 @@ def gradients(network, X):
 
 def against_foolbox(network, rows, labels, radii=(0.01, 0.03, 0.1), steps=40):
     """Share of rows whose class an untargeted attack changes: ours, and foolbox's with the same radius and steps."""
-    table, Z = Table.learn(rows, standardize=False)
-    ours = Network(Model(network, table), np.zeros(Z.shape[1]), np.ones(Z.shape[1]))
+    schema, Z = Schema.learn(rows, standardize=False)
+    ours = AttackedModule(Model(network, schema), np.zeros(Z.shape[1]), np.ones(Z.shape[1]))
     ours.model.labels(Z[:1])
     theirs = foolbox.PyTorchModel(network.eval(), bounds=(0, 1), device="cpu")
     noise = np.random.default_rng(0).uniform(-1, 1, Z.shape)

@@ -499,6 +499,6 @@ def test_load_of_another_kind(tmp_path, make, X):
 def test_load_of_a_file_that_lacks_a_part(tmp_path, binary, change):
     tree = {f.name: getattr(binary, f.name) for f in dataclasses.fields(binary)}
     change(tree)
-    gpec.explanation.storage.write(tmp_path / "e.gpec", "Explanation", tree)
+    gpec.explanation._files.write(tmp_path / "e.gpec", "Explanation", tree)
     with pytest.raises(CorruptFileError, match="Explanation"):
         Explanation.load(tmp_path / "e.gpec")

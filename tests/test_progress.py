@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from gpec import progress as module
-from gpec.progress import Progress
+from gpec import _progress as module
+from gpec._progress import Progress
 
 
 class Recorder:

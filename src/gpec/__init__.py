@@ -1,6 +1,6 @@
 """gpec: an honest error bar on every feature attribution."""
 
-from gpec import boundary, datasets, errors, explainers, geometry, gp, images, kernels
+from gpec import boundary, data, datasets, errors, explainers, geometry, gp, images, kernels, models, promises, trust
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.estimator import GPEC, PAPER
@@ -15,6 +15,7 @@ __all__ = [
     "Explanation",
     "__version__",
     "boundary",
+    "data",
     "datasets",
     "errors",
     "explainers",
@@ -22,4 +23,7 @@ __all__ = [
     "gp",
     "images",
     "kernels",
+    "models",
+    "promises",
+    "trust",
 ]

@@ -14,8 +14,8 @@ from sklearn.model_selection import train_test_split
 from gpec.estimator import GPEC
 from gpec.explainers import KernelShap
 from gpec.explanation import Explanation
-from gpec.metrics import firm_share, trust_words
-from gpec.table import FloatArray, IntArray
+from gpec.trust import firm_share, trust_words
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["run"]
 

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Literal, Self, cast
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from threadpoolctl import threadpool_limits
 
-from gpec import archive
-from gpec._version import __version__
-from gpec.boundary import BoundarySample, Sampler
-from gpec.errors import BoundaryNotFoundError, ModelMismatchError, NotFittedError, NumericalError
-from gpec.explainers import Attribution, Explainer
-from gpec.explainers.base import check_attribution
-from gpec.explainers.noise import noise_variance, observe
+from gpec import _files
+from gpec._fitted import Fitted, Layer
+from gpec._problem import state_problem
+from gpec._settings import Settings
+from gpec._stages import (
+    Clock,
+    answer_rows,
+    ask_model,
+    condition,
+    encode_rows,
+    fit_kernel,
+    make_explanation,
+    measure,
+    objects_of,
+    observe_rows,
+    predict,
+    recall,
+    restore,
+    sample_boundary,
+)
+from gpec._validation import check_choice, check_level
+from gpec.errors import CorruptFileError, GPECError, NotFittedError
 from gpec.explanation import Explanation
-from gpec.fitted import Fitted, Layer, bound, predict
-from gpec.geometry import GeodesicGraph
-from gpec.gp import Parameters, fit_parameters, fixed_parameters
-from gpec.gp.regression import JITTER
-from gpec.kernels import Kernel
-from gpec.model import Model
-from gpec.preparation import check_parameters, prepare
-from gpec.table import FloatArray
-from gpec.validation import check_choice, check_level, spawn
+from gpec.promises import Latent
 
 __all__ = ["GPEC", "PAPER"]
 
@@ -42,8 +46,7 @@ PAPER: dict[str, Any] = {
     "n_neighbors": 5,
 }
 
-_EVIDENCE_ROWS = 1_000  # explained rows from which the parameters are learned
-_PROBE_ROWS = 20
+_KIND = "GPEC"  # of a file
 
 
 class GPEC(BaseEstimator):
@@ -87,7 +90,7 @@ class GPEC(BaseEstimator):
     standardize : bool
         Measure distances between standardised features.
     model_output, threshold
-        See :class:`gpec.model.Model`.
+        See :class:`gpec.models.Model`.
     categorical_features : "auto", None or list of columns
         Columns that are switched, never interpolated; "auto" takes category, text and bool columns.
     random_state : int, Generator, RandomState or None
@@ -191,79 +194,29 @@ class GPEC(BaseEstimator):
             Attributions of ``X_explained`` computed elsewhere, and their variance. Pass the explainer they came from as
             ``explainer``, or ask for ``attribution="posterior"`` later.
         """
-        self._forget()
-        clock = _Clock()
-        job = prepare(self, X, X_explained, attributions, attribution_variance)
-        model, table, seed = job.model, job.table, job.seed
-        probe = job.explained[:_PROBE_ROWS]
-        answer = model.probabilities(probe)
-
+        earlier = self._forget()
+        clock = Clock()
+        settings = Settings.of(self.get_params(deep=False))
+        problem = state_problem(self.model, settings, X, X_explained, attributions, attribution_variance)
+        probe = ask_model(problem)
+        problem, memory = recall(problem, probe, earlier)
         with clock("boundary"):  # M
-            try:
-                boundary = self._sample_boundary(job.sampler, model, job.rows, seed)
-            except (BoundaryNotFoundError, ModelMismatchError):
-                model.require_repeatable(probe, answer)  # if this is why, say so
-                raise
+            boundary = sample_boundary(problem, probe, memory)
         with clock("explainer"):  # E, U
-            if job.given is not None:
-                observed = check_attribution(job.given, len(job.explained), table.n_features, model, given=True)
-                U, noise_source = noise_variance(self.noise, observed, None, job.explained, seed)
-                if job.explainer is not None and job.explainer.learns:  # the rows are here now, and not in explain
-                    job.explainer.meet(model, job.background, job.rows, seed)
-            else:
-                explainer = cast(Explainer, job.explainer)  # prepare saw to it
-                explainer.meet(model, job.background, job.rows, seed)
-                observed = self._observe(explainer, job.explained, seed)
-                U, noise_source = noise_variance(self.noise, observed, job.explainer, job.explained, seed)
-        E = table.embed(job.explained)
-        layers = []
-        with threadpool_limits(1, "blas"):  # see gpec.kernels.factor
-            for label in range(1 if model.is_binary else len(model.classes)):
-                Y = observed.values if model.is_binary else observed.values[:, :, label]
-                noise = U if model.is_binary else U[:, :, label]
-                with clock("geometry"):  # d_geo
-                    graph = self._build_graph(table.embed(boundary.of(label).points, "boundary"), seed)
-                with clock("kernel"):  # G, W
-                    kernel = clone(job.kernel).fit(graph, E).tune(E, Y, noise, self.output_scale)
-                with clock("gp"):  # K, (K + U)^-1
-                    parameters = self._parameters(kernel, E, Y, noise, seed)
-                    layers.append(Layer.condition(graph, kernel, parameters, E, Y, noise, seed))
-        model.require_repeatable(probe, answer)
-
-        fitted = Fitted(
-            table,
-            model,
-            job.explainer,
-            {} if job.explainer is None else job.explainer.fitted_state(),
-            job.background,
-            job.explained,
-            observed,
-            U,
-            boundary,
-            layers,
-            probe,
-            answer,
-            seed,
-        )
+            observation = observe_rows(problem, memory)
+        explained, layers = problem.ground.rows(problem.explained), []
+        for output in range(problem.ground.model.n_outputs):
+            with clock("geometry"):  # d_geo
+                graph = measure(problem, boundary, output, memory)
+            with clock("kernel"):  # G, W
+                kernel = fit_kernel(problem, graph, explained, observation, output)
+            with clock("gp"):  # K, (K + U)^-1
+                posterior = condition(problem.ground, kernel, explained, observation, output)
+            layers.append(Layer(graph, kernel, posterior))
+        problem.ground.model.require_repeatable(probe.rows, probe.answer)
+        fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), memory.fingerprints)
         self._keep(fitted)
-        self.diagnostics_ = {
-            "version": __version__,
-            "seed": seed,
-            "model_rows": model.n_rows,
-            "model_calls": model.n_calls,
-            "seconds": clock.seconds,
-            "boundary_points": np.bincount(boundary.label).tolist(),
-            "components": [layer.graph.n_components for layer in layers],
-            "landmarks": [len(layer.graph.landmarks) for layer in layers],
-            "kernel": [layer.kernel.diagnostics() for layer in layers],
-            "scale": [layer.posterior.parameters.scale.tolist() for layer in layers],
-            "nugget": [layer.posterior.parameters.nugget.tolist() for layer in layers],
-            "jitter": JITTER,
-            "condition": [layer.posterior.condition for layer in layers],
-            "noise": noise_source,
-            "unit": "as given" if job.given is not None or job.explainer is None else job.explainer.unit,
-            "settings": archive.describe_settings(self),
-        }
+        self.diagnostics_ = fitted.diagnostics(clock.seconds)
         return self
 
     def explain(
@@ -286,49 +239,30 @@ class GPEC(BaseEstimator):
             Level of the bounds.
         """
         fitted = self._require_fitted()
-        check_parameters(self)  # they may have been set since fit
+        now = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
-        table, model = fitted.table, fitted.model
-        Z = table.encode(X)
-        embedded = table.embed(Z)
-        clock, rows_before = _Clock(), model.n_rows
-        with clock("explainer"):
-            answer = None
-            if attribution == "explainer":
-                answer = self._observe(bound(fitted), Z, fitted.seed)
-        with clock("gp"):
-            V = predict(fitted.layers, embedded, self.n_jobs, self.progress)
-        values = V.mean if answer is None else answer.values
-        if not (np.isfinite(values).all() and np.isfinite(V.variance).all()):
-            raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-        several = not model.is_binary
-        names = [str(name) for name in self.classes_]
-        return Explanation(
-            values=values,
-            boundary_variance=V.boundary_variance,
-            noise_variance=V.noise_variance,
-            explainer_variance=None if answer is None else answer.variance,
-            base_values=None if answer is None else answer.base_values,
-            data=np.asarray(table.decode(Z), dtype=object) if table.categories else Z,
-            feature_names=list(table.names),
-            output_names=names if several else names[1],
-            confidence_level=level,
-            diagnostics={
-                **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
-                "attribution": attribution,
-                "model_rows": model.n_rows - rows_before,
-                "seconds": clock.seconds,
-                "clamped": V.n_clamped,
-            },
-            axes=("row", "feature", "output") if several else ("row", "feature"),
-        )
+        Z = encode_rows(fitted, X)
+        clock, rows_before = Clock(), fitted.ground.model.n_rows
+        with clock("explainer"):  # E
+            answer = answer_rows(fitted, Z, now.progress) if attribution == "explainer" else None
+        with clock("gp"):  # k (K + U)^-1 k
+            posterior = predict(fitted, Z, now.n_jobs, now.progress)
+        diagnostics = {
+            **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
+            "attribution": attribution,
+            "model_rows": fitted.ground.model.n_rows - rows_before,
+            "seconds": clock.seconds,
+            "clamped": posterior.n_clamped,
+        }
+        return make_explanation(fitted, Z, answer, posterior, Latent(), level, diagnostics)
 
     __call__ = explain
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the model and the explainer to a file; no pickle."""
-        archive.save(self, self._require_fitted(), path)
+        tree = {"fitted": self._require_fitted().state(), "diagnostics": self.diagnostics_}
+        _files.write(path, _KIND, tree)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None) -> GPEC:
@@ -336,7 +270,20 @@ class GPEC(BaseEstimator):
 
         ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name.
         """
-        return archive.load(cls, path, model, explainer)
+        tree = _files.read(path, _KIND)
+        try:
+            state, diagnostics = tree["fitted"], tree["diagnostics"]
+            parameters = {**objects_of(state), **state["settings"], "random_state": int(state["seed"])}
+            if explainer is not None:
+                parameters["explainer"] = explainer
+            g = cls(model, **parameters)
+            g._keep(restore(state, model, Settings.of(g.get_params(deep=False))))
+        except GPECError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise CorruptFileError(f"{path} lacks or garbles part of a fitted GPEC: {error!r}.") from error
+        g.diagnostics_ = diagnostics
+        return g
 
     def __sklearn_clone__(self) -> GPEC:
         kept = {"model", "explainer", "boundary"}  # by reference: the user's fitted model stays fitted
@@ -345,69 +292,28 @@ class GPEC(BaseEstimator):
             **{name: value if name in kept else clone(value, safe=False) for name, value in parameters.items()}
         )
 
-    def _forget(self) -> None:
+    def _forget(self) -> Fitted | None:
+        """Take away all that a fit learned, and return it."""
+        earlier = vars(self).get("_fitted")
         for name in [name for name in vars(self) if name.endswith("_") or name == "_fitted"]:
             delattr(self, name)
+        return earlier
 
     def _keep(self, fitted: Fitted) -> None:
-        binary, layers, table = fitted.model.is_binary, fitted.layers, fitted.table
+        ground, layers, seen = fitted.ground, fitted.layers, fitted.observation
         self._fitted = fitted
         self.boundary_ = fitted.boundary
-        self.graph_ = layers[0].graph if binary else tuple(layer.graph for layer in layers)
-        self.kernel_ = layers[0].kernel if binary else tuple(layer.kernel for layer in layers)
-        self.posterior_ = layers[0].posterior if binary else tuple(layer.posterior for layer in layers)
-        self.X_explained_ = table.decode(fitted.explained)
-        self.attributions_ = Attribution(fitted.observed.values, fitted.U, fitted.observed.base_values)
-        self.classes_ = fitted.model.classes
-        self.n_features_in_ = table.n_features
-        if table.labels is not None:
-            self.feature_names_in_ = np.array(table.names, dtype=object)
+        for name in ("graph", "kernel", "posterior"):
+            each = tuple(getattr(layer, name) for layer in layers)
+            setattr(self, f"{name}_", each if len(each) > 1 else each[0])
+        self.X_explained_ = ground.schema.decode(seen.rows)
+        self.attributions_ = replace(seen.attribution, variance=seen.U).at_the_door()
+        self.classes_ = ground.model.classes
+        self.n_features_in_ = ground.schema.n_features
+        if ground.schema.labels is not None:
+            self.feature_names_in_ = np.array(ground.schema.names, dtype=object)
 
     def _require_fitted(self) -> Fitted:
         if not hasattr(self, "_fitted"):
             raise NotFittedError("This GPEC is not fitted yet; call fit(X) first.")
         return self._fitted
-
-    def _observe(self, explainer: Explainer, Z: FloatArray, seed: int) -> Attribution:
-        return observe(explainer, Z, noise=self.noise, n_resamples=self.n_resamples, seed=seed, progress=self.progress)
-
-    def _sample_boundary(
-        self, sampler: Sampler | BoundarySample, model: Model, Z: FloatArray, seed: int
-    ) -> BoundarySample:
-        if isinstance(sampler, Sampler):
-            return sampler.draw(model, Z, self.n_boundary, seed=seed, progress=self.progress)
-        sampler.require_belongs(model, seed)
-        return sampler
-
-    def _build_graph(self, points: FloatArray, seed: int) -> GeodesicGraph:
-        graph = GeodesicGraph.build(
-            points,
-            n_neighbors=self.n_neighbors,
-            n_landmarks=self.n_landmarks,
-            components=self.components,
-            random_state=seed,
-            progress=self.progress,
-        )
-        graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
-        return graph
-
-    def _parameters(self, kernel: Kernel, E: FloatArray, Y: FloatArray, U: FloatArray, seed: int) -> Parameters:
-        if not isinstance(self.output_scale, str):
-            return fixed_parameters(self.output_scale, Y.shape[1])
-        rows = np.sort(spawn(seed, 13).permutation(len(E))[:_EVIDENCE_ROWS])
-        return fit_parameters(kernel.gram(E[rows]), Y[rows], U[rows])
-
-
-class _Clock:
-    """Seconds spent, by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started

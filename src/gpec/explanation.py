@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import norm
 
-from gpec import storage
+from gpec import _files
+from gpec._validation import check_level
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
-from gpec.table import FloatArray
-from gpec.validation import check_level
+from gpec.promises import IntervalRule, Latent
+from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
 
@@ -47,6 +47,10 @@ class Explanation:
         Level of ``lower`` and ``upper``.
     diagnostics : dict
         Settings and figures of the run.
+    axes : tuple of str
+        What the axes of ``values`` are.
+    rule : IntervalRule
+        What makes an interval of a value and its variance.
 
     Notes
     -----
@@ -65,6 +69,7 @@ class Explanation:
     confidence_level: float = 0.95
     diagnostics: dict[str, Any] = field(default_factory=dict)
     axes: tuple[str, ...] = ("row", "feature")
+    rule: IntervalRule = field(default_factory=Latent)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,6 +79,11 @@ class Explanation:
     def variance(self) -> FloatArray:
         """Posterior variance of the latent explanation (Eq. 2)."""
         return self.boundary_variance + self.noise_variance
+
+    @property
+    def promise(self) -> str:
+        """What the intervals promise; "latent" is the paper's and promises no coverage."""
+        return self.rule.promise
 
     @property
     def std(self) -> FloatArray:
@@ -96,8 +106,7 @@ class Explanation:
     def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound at a confidence level, by default that of the explanation."""
         level = self.confidence_level if level is None else check_level(level)
-        half = norm.isf((1 - level) / 2) * self.std  # of the tail: 0.5 + level / 2 may round to 1
-        return self.values - half, self.values + half
+        return self.rule.bounds(self.values, self.std, level)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -124,7 +133,7 @@ class Explanation:
         names = {"feature": self.feature_names, "output": self.output_names}.get(axis)
         index = _resolve(index, axis, names, self.shape[position])
         cut = (slice(None),) * position + (index,)
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {"rule": self.rule.select(cut)}
         for name in _FULL:
             array = getattr(self, name)
             changes[name] = None if array is None else np.asarray(array[cut])
@@ -186,14 +195,16 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; :meth:`load` reads it without the model."""
-        storage.write(path, "Explanation", {f.name: getattr(self, f.name) for f in fields(self)})
+        tree = {f.name: getattr(self, f.name) for f in fields(self)}
+        _files.write(path, "Explanation", {**tree, "rule": self.rule.state()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read what :meth:`save` wrote."""
-        tree = storage.read(path, "Explanation")
+        tree = _files.read(path, "Explanation")
         try:
             tree["axes"] = tuple(tree["axes"])
+            tree["rule"] = IntervalRule.from_state(tree["rule"])
             if not isinstance(tree["data"], np.ndarray):  # texts and numbers
                 shape = [
                     size for axis, size in zip(tree["axes"], tree["values"].shape, strict=True) if axis != "output"

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
+from gpec._validation import check_choice, check_count, check_finite_array, check_positive
+from gpec.data import Schema
 from gpec.errors import InputError, MissingExtraError, ModelCallError
-from gpec.explainers.adapters import make_explainer
-from gpec.explainers.base import Attribution, Explainer
-from gpec.model import Model
-from gpec.table import FloatArray, IntArray, Table
-from gpec.validation import check_choice, check_count, check_finite_array, check_positive
+from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers.attribution import check_attribution
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["SuperpixelExplainer", "superpixels"]
 
@@ -134,13 +135,13 @@ class SuperpixelExplainer(Explainer):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        shape, d = self.image_shape or model.table.shape, background.shape[1]
+        shape, d = self.image_shape or model.schema.shape, background.shape[1]
         if shape is None or len(shape) not in (2, 3) or int(np.prod(shape)) != d:
             raise InputError(
                 f"image_shape={shape} does not fit rows of {d} numbers; give (height, width) or (channels, "
                 "height, width)."
             )
-        if len(model.table.categorical):
+        if len(model.schema.categorical):
             raise InputError("Superpixels need images of numbers, but some columns are categorical.")
         self._shape = tuple(int(size) for size in shape)
         if self.segments is not None and np.shape(self.segments) != self._shape[-2:]:
@@ -149,13 +150,7 @@ class SuperpixelExplainer(Explainer):
             raise InputError(f"baseline has shape {np.shape(self.baseline)}; expected a number or {self._shape}.")
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        parts = [self._explain_image(row, seed, i) for i, (row, seed) in enumerate(zip(Z, seeds, strict=True))]
-
-        def stack(name: str) -> Any:
-            pieces = [getattr(part, name) for part in parts]
-            return None if any(piece is None for piece in pieces) else np.concatenate(pieces)
-
-        return Attribution(stack("values"), stack("variance"), stack("base_values"))
+        return Attribution.join([self._explain_image(*each, i) for i, each in enumerate(zip(Z, seeds, strict=True))])
 
     def _explain_image(self, row: FloatArray, seed: int, position: int) -> Attribution:
         pieces = self._pieces(row.reshape(self._shape))
@@ -163,7 +158,7 @@ class SuperpixelExplainer(Explainer):
         m = int(pieces.max()) + 1
         owner = np.broadcast_to(pieces, self._shape).reshape(-1)  # the same superpixels in all channels
         both = np.array([np.zeros(m), np.ones(m)])
-        table, coalitions = Table.learn(both, categorical_features=range(m), standardize=False)
+        schema, coalitions = Schema.learn(both, categorical_features=range(m), standardize=False)
 
         def worth(there: Any) -> FloatArray:
             there = np.asarray(there, dtype=bool)
@@ -172,19 +167,19 @@ class SuperpixelExplainer(Explainer):
             return np.concatenate([self.model_.probabilities(np.where(block, row, absent)) for block in blocks])
 
         inner = make_explainer(self.explainer)
-        game = Model(worth, table, model_output="probability")
+        game = Model(worth, schema, model_output="probability")
         try:
             game.probabilities(coalitions[:1])
-            inner.meet(game, coalitions[:1], coalitions, seed)
-            answer = inner._explain(coalitions[1:], [seed])
+            inner.prepare(game, coalitions[:1], coalitions, seed)
+            answer = check_attribution(inner._explain(coalitions[1:], [seed]), 1, m, game)
         except ModelCallError as error:
             cause = error.__cause__
             if isinstance(cause, ModelCallError):  # the user's model, not ours, failed
                 cause.explained = (position, position)
                 raise cause from cause.__cause__
             raise
-        variance = None if answer.variance is None else np.asarray(answer.variance)[:, owner]
-        return Attribution(np.asarray(answer.values)[:, owner], variance, answer.base_values)
+        variance = None if answer.variance is None else answer.variance[:, owner]
+        return Attribution(answer.values[:, owner], variance, answer.base_values)
 
     def _pieces(self, image: FloatArray) -> IntArray:
         if self.segments is None:

@@ -5,23 +5,23 @@ import copy
 import numpy as np
 import pytest
 import torch
+from boundary_helpers import judge
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from torch import nn
 
 import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler
+from gpec.boundary._attack import AttackedModule
 from gpec.boundary.adversarial import AttackReport
-from gpec.boundary.attack import Network
 from gpec.errors import BoundaryNotFoundError, InputError, ModelCallError, ModelOutputError, ParameterTypeError
-from gpec.model import Model
-from gpec.table import Table
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(400, 5))
 SMALL = {"n_untargeted": 40, "n_targeted": 15}
 
 
-def linear(weights, bias=0.0, dtype=torch.float32):
+def linear_module(weights, bias=0.0, dtype=torch.float32):
     module = nn.Linear(len(weights), 1).to(dtype)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([weights]))
@@ -40,6 +40,13 @@ def logits(module, rows):
         return module.eval()(torch.as_tensor(rows, dtype=next(module.parameters()).dtype)).double().numpy()
 
 
+def attack(attacked, rows, labels, radius, norm="linf", n_steps=40, *, noise=0.0, towards=None):
+    """Away from the class of each row, or towards another."""
+    goal, sign = (labels, -1.0) if towards is None else (towards, 1.0)
+    noise = np.broadcast_to(noise, rows.shape)
+    return attacked.attack(rows, goal, np.full(len(rows), sign), noise, np.full(len(rows), radius), norm, n_steps)
+
+
 def sample(module, rows=X, sampler=None, n_boundary=1_000, **options):
     sampler = sampler or AdversarialSampler(**SMALL)
     return sampler.sample(module, rows, n_boundary, random_state=0, progress=False, **options)
@@ -48,7 +55,7 @@ def sample(module, rows=X, sampler=None, n_boundary=1_000, **options):
 class TestBinary:
     def test_points_of_a_linear_boundary_lie_on_it(self):
         w, b = [1.0, -2.0, 0.5, 0.0, 3.0], 0.3
-        found = sample(linear(w, b))
+        found = sample(linear_module(w, b))
         assert np.abs(found.points @ w + b).max() < 1e-5
         assert (found.label == 0).all()
         before, beyond = found.ends()
@@ -58,42 +65,34 @@ class TestBinary:
     def test_attacks_on_a_linear_model_need_the_distance_to_its_boundary(self):
         """In l-infinity that is |w x + b| / |w|_1, in l2 |w x + b| / |w|_2; radii are shares of a width of 2."""
         w, b = np.array([1.0, -2.0, 0.5, 0.0, 3.0]), 0.3
-        table, Z = Table.learn(X)
-        model = Model(linear(w.tolist(), b), table)
-        labels = model.labels(Z)
-        score = np.abs(Z @ w + b)
-        inside = (np.abs(Z) < 0.4).all(axis=1)  # far from the bounds, which would be in the way
-        assert inside.sum() > 3
+        model = judge(linear_module(w.tolist(), b), X)
+        rows = X[(np.abs(X) < 0.4).all(axis=1)]  # far from the bounds, which would be in the way
+        assert len(rows) > 3
+        score, labels = np.abs(rows @ w + b), model.labels(rows)
         for norm, size in (("linf", np.abs(w).sum()), ("l2", np.sqrt((w**2).sum()))):
             for slack, expected in ((0.97, False), (1.06, True)):
-                net = Network(model, np.full(5, -1.0), np.full(5, 1.0))
+                attacked = AttackedModule(model, np.full(5, -1.0), np.full(5, 1.0))
                 radius = np.maximum(score / size, 1e-6) / 2 * slack
-                _, success = net.attack(
-                    Z[inside], labels[inside], np.full(inside.sum(), -1), np.zeros((inside.sum(), 5)),
-                    radius[inside], norm, 60,
-                )  # fmt: skip
+                _, success = attack(attacked, rows, labels, radius, norm, 60)
                 assert success.all() if expected else not success.any(), (norm, slack)
 
     def test_a_pixel_at_its_bound_does_not_hold_up_the_others(self):
         """3 a + b > 0.5 at (0, 0.8): a cannot fall, so b must, by 0.3."""
         w, b = [3.0, 1.0], -0.5
         rows = np.array([[0.0, 0.8], [0.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
-        table, Z = Table.learn(rows, standardize=False)
-        model = Model(linear(w, b), table)
-        model.labels(Z)
-        net = Network(model, np.zeros(2), np.ones(2))
-        found = net.approach(Z[:1], np.array([1]), np.array([-1]), Z[1:2], 3)
+        attacked = AttackedModule(judge(linear_module(w, b), rows), np.zeros(2), np.ones(2))
+        found = attacked.approach(rows[:1], np.array([1]), np.array([-1.0]), rows[1:2], 3)
         assert found[0, 0] == 0
         assert 0.45 < found[0, 1] <= 0.5
 
     def test_attacks_aim_at_the_threshold(self):
         sampler = AdversarialSampler(**SMALL, n_approach=0)
-        found = sample(linear([4.0, 1.0, 0.0, 0.0, 0.0]), sampler=sampler, threshold=0.9)
+        found = sample(linear_module([4.0, 1.0, 0.0, 0.0, 0.0]), sampler=sampler, threshold=0.9)
         assert sum(sampler.report_.successes) == sampler.report_.attempts
         assert len(found) == sampler.report_.attempts  # each partner lies beyond 0.9, not merely beyond 0.5
 
     def test_the_threshold_is_respected(self):
-        found = sample(linear([1.0, 0.0, 0.0, 0.0, 0.0]), threshold=0.7)
+        found = sample(linear_module([1.0, 0.0, 0.0, 0.0, 0.0]), threshold=0.7)
         assert np.abs(found.points[:, 0] - np.log(0.7 / 0.3)).max() < 1e-5
 
     @pytest.mark.parametrize("outputs", [1, 2])
@@ -137,48 +136,37 @@ class TestSeveralClasses:
         assert report.radii == (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
 
     def test_the_smallest_radius_is_the_one_found_by_trying_all(self, module):
-        sampler = AdversarialSampler(**SMALL)
-        table, Z = Table.learn(X)
-        model = Model(module, table)
-        labels, target, noise = model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape)
-        net = Network(model, Z.min(axis=0), Z.max(axis=0))
-
-        class Silent:
-            def advance(self, _):
-                pass
-
-        _, best = sampler._smallest(net, Z, labels, target, noise, Silent())
-        radii = np.array(sampler.radii)
-        each = np.array([net.attack(Z, labels, target, noise, np.full(len(Z), r), "linf", 40)[1] for r in radii])
-        first = np.where(each.any(axis=0), each.argmax(axis=0), -1)
-        assert (best == first).mean() > 0.98
+        """Each radius alone, on all rows: as many succeed there as the report says for it and the smaller ones."""
+        sampler = AdversarialSampler(n_untargeted=len(X), n_targeted=1)
+        sample(module, sampler=sampler)
+        successes = np.cumsum(sampler.report_.successes)
+        model = judge(module, X)
+        labels, noise = model.labels(X), RNG.uniform(-1, 1, X.shape)
+        attacked = AttackedModule(model, X.min(axis=0), X.max(axis=0))
+        each = [attack(attacked, X, labels, radius, noise=noise)[1].sum() for radius in sampler.radii]
+        assert sampler.report_.attempts == len(X) + 6  # the six towards a class from another
+        assert np.abs(successes - each).max() <= 6 + 0.05 * len(X)
+        assert 0 < each[6] < each[8] < each[-1]
 
     def test_partners_stay_in_the_bounds_and_in_the_ball(self, module):
-        table, Z = Table.learn(X)
-        model = Model(module, table)
-        low, high = Z.min(axis=0), Z.max(axis=0)
+        model = judge(module, X)
+        labels, low, high = model.labels(X), X.min(axis=0), X.max(axis=0)
         for norm in ("linf", "l2"):
-            net = Network(model, low, high)
-            radius = np.full(len(Z), 0.2)
-            found, success = net.attack(
-                Z, model.labels(Z), np.full(len(Z), -1), RNG.uniform(-1, 1, Z.shape), radius, norm, 10
-            )
-            assert 0 < success.sum() < len(Z)
+            attacked = AttackedModule(model, low, high)
+            found, success = attack(attacked, X, labels, 0.2, norm, 10, noise=RNG.uniform(-1, 1, X.shape))
+            assert 0 < success.sum() < len(X)
             assert (found >= low - 1e-6).all()
             assert (found <= high + 1e-6).all()
-            step = (found - Z) / (high - low)
+            step = (found - X) / (high - low)
             size = np.abs(step).max(axis=1) if norm == "linf" else np.sqrt((step**2).sum(axis=1))
             assert size.max() <= 0.2 + 1e-5
-            assert np.array_equal(found[~success], Z[~success])
-            assert (model.labels(found[success]) != model.labels(Z[success])).all()
+            assert np.array_equal(found[~success], X[~success])
+            assert (model.labels(found[success]) != labels[success]).all()
 
     def test_targets_are_reached(self, module):
-        table, Z = Table.learn(X)
-        model = Model(module, table)
-        labels = model.labels(Z)
-        target = (labels + 1) % 3
-        net = Network(model, Z.min(axis=0), Z.max(axis=0))
-        found, success = net.attack(Z, labels, target, np.zeros_like(Z), np.full(len(Z), 0.5), "linf", 40)
+        model = judge(module, X)
+        target = (model.labels(X) + 1) % 3
+        found, success = attack(AttackedModule(model, X.min(axis=0), X.max(axis=0)), X, None, 0.5, towards=target)
         assert success.sum() > 50
         assert (model.labels(found[success]) == target[success]).all()
 
@@ -202,28 +190,26 @@ class TestSeveralClasses:
 class TestApproach:
     def test_partners_of_a_linear_model_go_to_the_foot_of_the_perpendicular(self):
         w, b = np.array([1.0, -2.0, 0.5, 0.0, 3.0]), 0.3
-        table, Z = Table.learn(X)
-        model = Model(linear(w.tolist(), b), table)
-        labels = model.labels(Z)
-        inside = np.flatnonzero((np.abs(Z) < 0.5).all(axis=1))
-        net = Network(model, np.full(5, -1.0), np.full(5, 1.0))
-        other = Z[labels == 1][:1] if labels[inside[0]] == 0 else Z[labels == 0][:1]
-        rows = inside[labels[inside] == labels[inside[0]]]
-        partners = np.repeat(other, len(rows), axis=0)
-        found = net.approach(Z[rows], labels[rows], np.full(len(rows), -1), partners, 3)
-        step, foot = found - Z[rows], -((Z[rows] @ w + b) / (w @ w))[:, None] * w
+        model = judge(linear_module(w.tolist(), b), X)
+        labels = model.labels(X)
+        rows = X[(np.abs(X) < 0.5).all(axis=1) & (labels == 1)]
+        assert len(rows) > 5
+        partners = np.repeat(X[labels == 0][:1], len(rows), axis=0)
+        attacked = AttackedModule(model, np.full(5, -1.0), np.full(5, 1.0))
+        found = attacked.approach(rows, np.ones(len(rows), dtype=int), np.full(len(rows), -1.0), partners, 3)
+        step, foot = found - rows, -((rows @ w + b) / (w @ w))[:, None] * w
         length, nearest = np.linalg.norm(step, axis=1), np.linalg.norm(foot, axis=1)
         assert ((step * foot).sum(axis=1) / (length * nearest)).min() > 0.99  # the same direction
         assert (length >= nearest).all()
         assert (length <= 1.1 * nearest + 1e-2).all()
-        assert (model.labels(found) != labels[rows]).all()
+        assert (model.labels(found) == 0).all()
 
     def test_points_come_nearer_and_keep_their_classes(self):
         module, rows = network(3, seed=0, inputs=40), np.random.default_rng(2).normal(size=(400, 40))
         samples = [sample(module, rows, AdversarialSampler(**SMALL, n_approach=n)) for n in (0, 5)]
 
         def median_distance(points):
-            return np.median(np.sqrt(((points[:, None] - rows) ** 2).sum(axis=2)).min(axis=1))
+            return np.median(cdist(points, rows).min(axis=1))
 
         assert median_distance(samples[1].points) < 0.8 * median_distance(samples[0].points)
         z = logits(module, samples[1].points)
@@ -332,7 +318,7 @@ class TestWrongCalls:
             sample(Steps(), sampler=AdversarialSampler(**SMALL, radii=[0.01]))
 
     def test_no_attack_succeeds(self):
-        far = linear([1e-3, 0.0, 0.0, 0.0, 0.0], 0.5)
+        far = linear_module([1e-3, 0.0, 0.0, 0.0, 0.0], 0.5)
         with torch.no_grad():
             far.bias.fill_(-1e-3 * X[:, 0].max() + 1e-6)
         with pytest.raises(BoundaryNotFoundError, match=r"at least 10 are needed .* attacks failed at every radius"):
@@ -340,7 +326,7 @@ class TestWrongCalls:
 
     def test_one_predicted_class(self):
         with pytest.raises(BoundaryNotFoundError, match="never predicts class 0 for the 400 rows tried"):
-            sample(linear([0.0] * 5, 1.0))
+            sample(linear_module([0.0] * 5, 1.0))
 
     def test_a_model_without_gradients(self):
         with pytest.raises(ParameterTypeError, match=r"needs the gradients of a torch\.nn\.Module, got function"):
@@ -379,7 +365,7 @@ def test_it_is_nearer_to_the_data_than_bisection_of_random_pairs():
     random = BisectionSampler("random").sample(module, rows, 100, random_state=0, progress=False).points
 
     def median_distance(points):
-        return np.median(np.sqrt(((points[:, None] - rows) ** 2).sum(axis=2)).min(axis=1))
+        return np.median(cdist(points, rows).min(axis=1))
 
     assert median_distance(adversarial) < 0.8 * median_distance(random)
 

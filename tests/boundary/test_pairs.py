@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpec.boundary import pairs
-from gpec.boundary.pairs import PairStream
+from gpec.boundary import _pairs
+from gpec.boundary._pairs import PairStream
 
 
 def stream(n: int = 40, *, nearest: bool = True, seed: int = 0, share: float = 0.4):
@@ -62,8 +62,8 @@ def test_random_pairs_are_not_the_nearest():
 
 @pytest.mark.parametrize("nearest", [True, False])
 def test_more_pairs_than_are_enumerated(nearest, monkeypatch):
-    monkeypatch.setattr(pairs, "_ENUMERATED", 10)
-    monkeypatch.setattr(pairs, "_CHUNK", 16)
+    monkeypatch.setattr(_pairs, "_ENUMERATED", 10)
+    monkeypatch.setattr(_pairs, "_CHUNK", 16)
     source, _, inside, outside = stream(60, nearest=nearest)
     taken = source.take(500)
     assert len(as_set(taken)) == 500
@@ -72,7 +72,7 @@ def test_more_pairs_than_are_enumerated(nearest, monkeypatch):
 
 
 def test_chunks_do_not_matter_to_which_pairs_come_first(monkeypatch):
-    monkeypatch.setattr(pairs, "_CHUNK", 5)
+    monkeypatch.setattr(_pairs, "_CHUNK", 5)
     source, E, inside, outside = stream()
     expected = partners_up_to(1, E, inside, outside)
     assert as_set(source.take(len(expected))) == expected
@@ -92,7 +92,7 @@ def test_one_row_on_a_side():
 
 
 def test_a_few_nearest_pairs_come_from_all_rows(monkeypatch):
-    monkeypatch.setattr(pairs, "_CHUNK", 4)
+    monkeypatch.setattr(_pairs, "_CHUNK", 4)
     firsts = set().union(*(as_set(stream(seed=seed)[0].take(3)) for seed in range(12)))
     assert len(firsts) > 10  # not always the pairs of the first four rows
 

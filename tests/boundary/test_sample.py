@@ -1,34 +1,25 @@
 """The boundary sample itself: its evidence, its parts, and whether it belongs to a model."""
 
+import re
 from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, softmax
+from boundary_helpers import assert_same_bits, draw, gauss, judge, plane, three_sectors
+from scipy.special import expit
 
-from gpec.boundary import BisectionSampler, BoundarySample
+from gpec.boundary import BoundarySample
 from gpec.boundary.base import join
 from gpec.errors import InputError, ModelMismatchError, ParameterTypeError
-from gpec.model import Model
-from gpec.table import Table
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(300, 2))
+X = gauss(d=2)
 MIXED = pd.DataFrame({"x": RNG.normal(size=300), "kind": RNG.choice(["a", "b", "c"], 300), "y": RNG.normal(size=300)})
-CENTERS = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
-
-
-def linear(rows):
-    return expit(rows[:, 0] + rows[:, 1])
 
 
 def shifted(rows):
-    return linear(rows + 0.3)
-
-
-def three(rows):
-    return softmax(rows @ CENTERS.T, axis=1)
+    return plane(rows + 0.3)
 
 
 def by_kind(rows):
@@ -36,31 +27,19 @@ def by_kind(rows):
     return expit(5 * (rows["x"].to_numpy() + 0.5 * rows["y"].to_numpy() - level))
 
 
-def called(model, rows=X) -> Model:
-    table, Z = Table.learn(rows)
-    checked = Model(model, table)
-    checked.labels(Z)
-    return checked
-
-
 @pytest.fixture(scope="module")
 def mixed() -> BoundarySample:
-    return BisectionSampler().sample(by_kind, MIXED, 200, random_state=0)
+    return draw(by_kind, MIXED, 200)
 
 
 @pytest.fixture(scope="module")
 def binary() -> BoundarySample:
-    return BisectionSampler().sample(linear, X, 150, random_state=0)
+    return draw(plane, X, 150)
 
 
 @pytest.fixture(scope="module")
 def multi() -> BoundarySample:
-    return BisectionSampler().sample(three, X, 60, random_state=0)
-
-
-def assert_equal(a: BoundarySample, b: BoundarySample) -> None:
-    for field in fields(BoundarySample):
-        np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name), err_msg=field.name)
+    return draw(three_sectors, X, 60)
 
 
 # ---------------------------------------------------------------- its parts
@@ -124,7 +103,7 @@ def test_flipped_swaps_the_ends(mixed):
     np.testing.assert_array_equal(far, beyond)
     np.testing.assert_array_equal(near, before)
     np.testing.assert_array_equal(flipped.label, other)
-    assert_equal(flipped.flipped(mixed.label), mixed)
+    assert_same_bits(flipped.flipped(mixed.label), mixed)
     for name, copy in copies.items():
         np.testing.assert_array_equal(getattr(mixed, name), copy, err_msg=name)
 
@@ -133,7 +112,15 @@ def test_join_adds_up(binary, multi):
     both = join([binary, multi])
     assert len(both) == len(binary) + len(multi)
     assert both.n_model_rows == binary.n_model_rows + multi.n_model_rows
-    assert_equal(replace(both.take(np.arange(len(binary))), n_model_rows=binary.n_model_rows), binary)
+    assert_same_bits(replace(both.take(np.arange(len(binary))), n_model_rows=binary.n_model_rows), binary)
+
+
+def test_state_round_trip(mixed):
+    state = mixed.state()
+    assert {type(value) for value in state.values()} == {np.ndarray, int}
+    assert_same_bits(BoundarySample.from_state({name: np.copy(value) for name, value in state.items()}), mixed)
+    with pytest.raises(TypeError, match="residual"):
+        BoundarySample.from_state({name: value for name, value in state.items() if name != "residual"})
 
 
 # ---------------------------------------------------------------- points taken on trust
@@ -172,7 +159,7 @@ def test_from_bad_points(points, error, message):
 
 
 def test_own_model_is_accepted_and_few_rows_are_spent(binary, multi, mixed):
-    for sample, model in ((binary, called(linear)), (multi, called(three)), (mixed, called(by_kind, MIXED))):
+    for sample, model in ((binary, judge(plane, X)), (multi, judge(three_sectors, X)), (mixed, judge(by_kind, MIXED))):
         before = model.n_rows
         sample.require_belongs(model, seed=0)
         assert 0 < model.n_rows - before <= 200
@@ -180,39 +167,45 @@ def test_own_model_is_accepted_and_few_rows_are_spent(binary, multi, mixed):
 
 def test_another_model_is_refused(binary, mixed):
     with pytest.raises(ModelMismatchError, match=r"across 100 of 100 points checked; sample it anew"):
-        binary.require_belongs(called(shifted), seed=0)
-    moved = called(lambda rows: by_kind(rows.assign(x=rows["x"] + 0.5)), MIXED)
+        binary.require_belongs(judge(shifted, X), seed=0)
+    moved = judge(lambda rows: by_kind(rows.assign(x=rows["x"] + 0.5)), MIXED)
     with pytest.raises(ModelMismatchError, match="boundary does not belong to this model"):
         mixed.require_belongs(moved, seed=0)
 
 
 def test_same_classes_in_another_order_are_refused(multi):
-    permuted = called(lambda rows: three(rows)[:, [1, 2, 0]])
+    permuted = judge(lambda rows: three_sectors(rows)[:, [1, 2, 0]], X)
     with pytest.raises(ModelMismatchError, match="boundary does not belong to this model"):
         multi.require_belongs(permuted, seed=0)
 
 
 def test_two_classes_may_be_named_the_other_way_round(binary):
-    binary.require_belongs(called(lambda rows: 1 - linear(rows)), seed=0)
+    other = judge(lambda rows: 1 - plane(rows), X)
+    assert (other.labels(binary.ends()[0]) == 1).all()  # not the class that the sample names
+    before = other.n_rows
+    binary.require_belongs(other, seed=0)
+    assert other.n_rows - before == 200  # and yet it was looked at, not taken on trust
 
 
 def test_too_few_points(binary):
-    binary.take(np.arange(10)).require_belongs(called(linear), seed=0)
+    binary.take(np.arange(10)).require_belongs(judge(plane, X), seed=0)
     with pytest.raises(InputError, match=r"boundary has \[9\] points by class, but this model needs at least 10"):
-        binary.take(np.arange(9)).require_belongs(called(linear), seed=0)
+        binary.take(np.arange(9)).require_belongs(judge(plane, X), seed=0)
     with pytest.raises(InputError, match=r"boundary has \[0\] points"):
-        BoundarySample.from_points(np.zeros((0, 2))).require_belongs(called(linear), seed=0)
+        BoundarySample.from_points(np.zeros((0, 2))).require_belongs(judge(plane, X), seed=0)
 
 
 def test_wrong_number_of_classes(binary, multi):
     with pytest.raises(InputError, match=r"boundary has \[150, 0, 0\] points by class.*each of 3"):
-        binary.require_belongs(called(three), seed=0)
-    with pytest.raises(InputError, match=r"each of 1"):
-        multi.require_belongs(called(linear), seed=0)
+        binary.require_belongs(judge(three_sectors, X), seed=0)
+    counts = np.bincount(multi.label).tolist()
+    message = re.escape(f"boundary has {counts} points by class, but this model needs at least 10 for each of 1;")
+    with pytest.raises(InputError, match=message):
+        multi.require_belongs(judge(plane, X), seed=0)
 
 
 def test_points_on_trust_cost_nothing():
-    model = called(linear)
+    model = judge(plane, X)
     before = model.n_rows
     BoundarySample.from_points(np.zeros((10, 2))).require_belongs(model, seed=0)
     assert model.n_rows == before

@@ -20,9 +20,11 @@ from gpec.explainers import (
 
 MAKERS = {
     "bayeslime": lambda: BayesLime(60),
+    "bayeslime, focused": lambda: BayesLime(60, sampling="focused"),
     "bayeslime to a width": lambda: BayesLime(60, target_width=0.05, max_samples=300),
     "bayesshap": lambda: BayesShap(60),
     "bayesshap, focused": lambda: BayesShap(60, sampling="focused"),
+    "bayesshap to a width": lambda: BayesShap(60, target_width=0.03, max_samples=300),
     "cxplain": lambda: CXPlain(2, n_train=60, n_epochs=3),
     "exact": ExactShapley,
     "kernelshap": lambda: KernelShap(24),
@@ -53,17 +55,34 @@ def curved(X):
 
 
 def test_same_seed_same_bits_and_another_seed_others(make_one, wide):
-    first, again = (make_one().fit(curved, wide, background=20, random_state=3)(wide[:5]) for _ in range(2))
+    def fitted(seed):
+        return make_one().fit(curved, wide, background=wide[:20], random_state=seed)
+
+    explainer = fitted(3)
+    first, again = explainer(wide[:5]), fitted(3)(wide[:5])
     assert np.array_equal(first.values, again.values)
     assert (first.variance is None) == (again.variance is None)
     if first.variance is not None:
         assert np.array_equal(first.variance, again.variance)
-    explainer = make_one().fit(curved, wide, background=20, random_state=3)
-    other = explainer.explain(wide[:5], seed=4).values
-    if explainer.stochastic is True:
-        assert not np.array_equal(other, first.values)
-    elif explainer.stochastic is False:
-        assert np.array_equal(other, first.values)
+    other = explainer.explain(wide[:5], seed=4).at_the_door()
+    assert other.values.shape == first.values.shape
+    # one that does not know beforehand is random where it says that it has a variance
+    draws = first.variance.max() > 0 if explainer.stochastic is None else explainer.stochastic
+    assert np.array_equal(other.values, first.values) == (not draws)
+    if explainer.learns or draws:
+        assert np.abs(fitted(4)(wide[:5]).values - first.values).max() > 1e-6
+
+
+def test_one_output_has_an_axis_inside_and_none_outside(make_one, wide):
+    explainer = make_one().fit(curved, wide, background=20)
+    inside, outside = explainer.explain(wide[:4], seed=explainer.seed_), explainer(wide[:4])
+    for name, shape in (("values", (4, 6)), ("variance", (4, 6)), ("base_values", (4,))):
+        if getattr(outside, name) is None:
+            assert getattr(inside, name) is None
+            assert name != "values"
+        else:
+            assert getattr(outside, name).shape == shape
+            assert np.array_equal(getattr(inside, name), getattr(outside, name)[..., None])
 
 
 def test_bits_do_not_depend_on_n_jobs(make_one, wide):
@@ -109,13 +128,13 @@ def test_three_classes_in_one_pass(make_one, models, X):
     assert answer.variance is None or answer.variance.shape == (4, 3, 3)
     # two classes whose second is the third here: the same game
     two = make_one().fit(lambda rows: models.three_classes(rows)[:, 2], X, background=20)(X[:4])
-    # CXPlain trains one network for all classes, and a wanted width is for the widest of them
-    if not isinstance(make_one(), CXPlain) and getattr(make_one(), "target_width", None) is None:
+    # CXPlain trains one network for all classes, and these two choose perturbations by all of them
+    chooses = getattr(make_one(), "target_width", None) is not None or getattr(make_one(), "sampling", "") == "focused"
+    if not isinstance(make_one(), CXPlain) and not chooses:
         np.testing.assert_allclose(answer.values[:, :, 2], two.values, atol=1e-8)
 
 
 def test_errors_of_the_model_name_the_row_and_keep_their_cause(make_one, wide):
-    explainer = make_one().fit(curved, wide, background=20)
     bad = wide[:6].copy()
     bad[4, 0] = 77.0
 
@@ -124,7 +143,7 @@ def test_errors_of_the_model_name_the_row_and_keep_their_cause(make_one, wide):
             raise ZeroDivisionError("no answer")
         return curved(rows)
 
-    explainer.model_._predict = fails
+    explainer = make_one().fit(fails, wide, background=20)
     if isinstance(explainer, CXPlain):
         assert explainer(bad).values.shape == (6, 6)  # after learning it asks the model no more
         return
@@ -142,13 +161,14 @@ def test_a_model_that_answers_nan_is_refused(make_one, wide):
         answer[np.asarray(rows)[:, 0] == 77.0] = np.nan
         return answer
 
-    explainer = make_one().fit(nan_far_away, wide, background=20)
-    bad = wide[:3].copy()
+    bad = wide.copy()
     bad[1, 0] = 77.0
-    if isinstance(explainer, CXPlain):
+    if isinstance(make_one(), CXPlain):  # it asks the model while it learns
+        with pytest.raises(ModelOutputError, match=r"nan .* masked parts of row 1\."):
+            make_one().set_params(n_train=80).fit(nan_far_away, bad, background=wide[:20])
         return
     with pytest.raises(ModelOutputError, match=r"nan .* while explaining row 1\."):
-        explainer(bad)
+        make_one().fit(nan_far_away, wide, background=20)(bad[:3])
 
 
 def test_global_generators_are_left_alone(make_one, wide):

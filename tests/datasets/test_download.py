@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gpec import datasets
-from gpec.datasets import files, nhanes, registry
-from gpec.datasets.files import File, checked, data_folder, is_here
+from gpec.datasets import _files, _registry, nhanes
+from gpec.datasets._files import File, checked, data_folder, is_here
 from gpec.errors import CorruptFileError, DownloadError, MissingExtraError
 
 CONTENT = b"1,2,3\n" * 50_000
@@ -162,7 +162,7 @@ def test_a_process_killed_while_downloading_leaves_no_file_that_is_used(server, 
     server.answers = [("stall", CONTENT), CONTENT]
     environment = {**one_process_environment, "XDG_CACHE_HOME": str(cache.parent)}
     environment.pop("GPEC_DATA", None)
-    code = f"from gpec.datasets.files import *; checked(File('set/table.csv', '{server.url}/table.csv', 1, '{SUM}'))"
+    code = f"from gpec.datasets._files import *; checked(File('set/table.csv', '{server.url}/table.csv', 1, '{SUM}'))"
     process = subprocess.Popen([sys.executable, "-c", code], env=environment)  # noqa: S603
     assert server.stalled.wait(60)
     process.kill()
@@ -307,7 +307,7 @@ def test_without_pooch_the_pip_command_is_named(server, cache, monkeypatch):
 def test_the_home_folder_has_the_cache_when_nothing_is_set(monkeypatch):
     for name in ("GPEC_DATA", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    assert data_folder() == (files.Path.home() / ".cache" / "gpec", True)
+    assert data_folder() == (_files.Path.home() / ".cache" / "gpec", True)
 
 
 class TestWholeLoaders:
@@ -315,9 +315,9 @@ class TestWholeLoaders:
 
     @real
     def test_a_table(self, server, cache, monkeypatch):
-        file = registry.FILES["census"][0]
+        file = _registry.FILES["census"][0]
         server.answers = [(Path(DATA) / file.path).read_bytes()]
-        monkeypatch.setitem(registry.FILES, "census", (replace(file, url=f"{server.url}/adult.data"),))
+        monkeypatch.setitem(_registry.FILES, "census", (replace(file, url=f"{server.url}/adult.data"),))
         assert not datasets.available().loc["census", "cached"]
         assert datasets.census().X.shape == (32_561, 12)
         assert datasets.available().loc["census", "cached"]
@@ -325,7 +325,7 @@ class TestWholeLoaders:
 
     @real
     def test_a_transport_file(self, server, cache):
-        file = replace(registry.FILES["nhanes_diabetes"][0], url=f"{server.url}/DEMO_H.XPT")
+        file = replace(_registry.FILES["nhanes_diabetes"][0], url=f"{server.url}/DEMO_H.XPT")
         server.answers = [(Path(DATA) / file.path).read_bytes()]
         assert nhanes._read(file, "DEMO_H")["RIDAGEYR"].max() == 80
         assert left(cache) == ["nhanes_2013_2014/DEMO_H.XPT", "nhanes_2013_2014/DEMO_H.XPT.sha256"]
@@ -333,7 +333,7 @@ class TestWholeLoaders:
         assert len(server.requests) == 1
 
     def test_a_page_in_place_of_a_transport_file(self, server, cache):
-        file = replace(registry.FILES["nhanes_diabetes"][0], url=f"{server.url}/DEMO_H.XPT")
+        file = replace(_registry.FILES["nhanes_diabetes"][0], url=f"{server.url}/DEMO_H.XPT")
         server.answers = [b"<html>The file has moved.</html>" * 100]
         with pytest.raises(CorruptFileError, match="cannot be read as the NHANES table DEMO_H"):
             nhanes._read(file, "DEMO_H")
@@ -342,13 +342,13 @@ class TestWholeLoaders:
     @real
     def test_all_batches_of_an_archive(self, server, cache, monkeypatch):
         batch = (Path(DATA) / "cifar10/cifar-10-batches-bin/test_batch.bin").read_bytes()[: 3073 * 20]
-        archive = TestArchive.archive([f"cifar-10-batches-bin/{name}" for name in registry.CIFAR_BATCHES], batch)
+        archive = TestArchive.archive([f"cifar-10-batches-bin/{name}" for name in _registry.CIFAR_BATCHES], batch)
         server.answers = [archive]
         files = tuple(
             replace(file, url=f"{server.url}/all.tar.gz", sha256=digest(batch), archive_sha256=digest(archive))
-            for file in registry.FILES["cifar10"]
+            for file in _registry.FILES["cifar10"]
         )
-        monkeypatch.setitem(registry.FILES, "cifar10", files)
+        monkeypatch.setitem(_registry.FILES, "cifar10", files)
         data = datasets.cifar10()
         assert data.X.shape == (120, 3, 32, 32)
         assert (len(data.train), len(data.test)) == (100, 20)

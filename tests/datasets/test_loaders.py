@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gpec
 from gpec import datasets
-from gpec.datasets import nhanes, registry
+from gpec.datasets import _registry, nhanes
 from gpec.datasets.images import _read_idx
 from gpec.datasets.tables import _GERMAN
 from gpec.errors import CorruptFileError, DownloadError, IncompleteDataWarning, InputError
@@ -234,7 +234,7 @@ class TestNhanes:
 
     @real
     def test_sizes_of_transport_files_are_right(self):
-        demo = next(file for file in registry.FILES["nhanes_diabetes"] if "DEMO_H" in file.path)
+        demo = next(file for file in _registry.FILES["nhanes_diabetes"] if "DEMO_H" in file.path)
         assert demo.size == (Path(DATA) / "nhanes_2013_2014" / "DEMO_H.XPT").stat().st_size
 
     @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ class TestAvailable:
             data = load(name)
             assert tuple(table.loc[name, ["rows", "features", "classes"]]) == (*data.X.shape, len(data.class_names))
             if name != "nhanes_diabetes":
-                size = sum((Path(DATA) / file.path).stat().st_size for file in registry.FILES[name])
+                size = sum((Path(DATA) / file.path).stat().st_size for file in _registry.FILES[name])
                 assert table.loc[name, "megabytes"] == pytest.approx(size / 1e6, abs=0.05)
 
 

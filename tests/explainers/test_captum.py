@@ -6,26 +6,18 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
+from explainer_helpers import network
 from scipy.special import expit, softmax
 
 from gpec.errors import ExplainerError, InputError, MissingExtraError, ParameterTypeError
-from gpec.explainers.adapters import make_explainer
+from gpec.explainers import make_explainer
 from gpec.explainers.captum import _METHODS, CaptumAdapter
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 BACKGROUND = ROWS[20:]
 
 
-def network(outputs, dtype=torch.float64):
-    rng = np.random.default_rng(outputs)
-    module = torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs)).to(dtype)
-    with torch.no_grad():
-        for weight in module.parameters():
-            weight.copy_(torch.as_tensor(rng.normal(size=weight.shape)))
-    return module
-
-
-def linear(outputs):
+def one_layer(outputs):
     module = torch.nn.Linear(3, outputs).double()
     with torch.no_grad():
         module.weight.copy_(torch.as_tensor(np.random.default_rng(1).normal(size=(outputs, 3))))
@@ -50,7 +42,7 @@ def probability(module, X):
 @pytest.mark.parametrize("outputs", [1, 2, 3])
 @pytest.mark.parametrize("method", _METHODS)
 def test_shape_repeatability_and_rows_alone(method, outputs):
-    explainer = fitted(method, network(outputs))
+    explainer = fitted(method, network(3, outputs))
     found = explainer(ROWS[:3])
     assert found.values.shape == ((3, 3, 3) if outputs == 3 else (3, 3))
     assert np.abs(found.values).max() > 1e-3
@@ -60,7 +52,7 @@ def test_shape_repeatability_and_rows_alone(method, outputs):
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])
 def test_saliency_and_input_times_gradient_in_closed_form(outputs):
-    module = linear(outputs)
+    module = one_layer(outputs)
     W, p = module.weight.detach().numpy(), probability(module, ROWS[:4])
     if outputs < 3:
         slope = W[0] if outputs == 1 else W[1] - W[0]
@@ -74,7 +66,7 @@ def test_saliency_and_input_times_gradient_in_closed_form(outputs):
 
 @pytest.mark.parametrize("method", ["FeatureAblation", "Occlusion"])
 def test_ablation_in_closed_form(method):
-    module, mean = network(1), BACKGROUND.mean(axis=0)
+    module, mean = network(3, 1), BACKGROUND.mean(axis=0)
     found = fitted(method, module)(ROWS[:4]).values
     for j in range(3):
         without = ROWS[:4].copy()
@@ -94,7 +86,7 @@ def test_ablation_in_closed_form(method):
     ],
 )
 def test_attributions_add_up_from_the_typical_row(method, options, atol, outputs):
-    module = network(outputs)
+    module = network(3, outputs)
     found = fitted(method, module, **options)(ROWS[:3])
     base = probability(module, BACKGROUND.mean(axis=0)[None])
     np.testing.assert_allclose(found.base_values, np.broadcast_to(base, found.base_values.shape), atol=1e-12)
@@ -109,16 +101,16 @@ def test_deep_lift_adds_up(method, atol):
         return probability(module, rows).mean(axis=0)
 
     for outputs in (1, 2):
-        module = network(outputs)
+        module = network(3, outputs)
         found = fitted(method, module)(ROWS[:3]).values.sum(axis=1) + base(module)
         np.testing.assert_allclose(found, probability(module, ROWS[:3]), atol=1e-6)
-    module = network(3)  # nearly; with a Softmax of torch it would miss by more than 1
+    module = network(3, 3)  # nearly; with a Softmax of torch it would miss by more than 1
     found = fitted(method, module)(ROWS[:3]).values.sum(axis=1) + base(module)
     np.testing.assert_allclose(found, probability(module, ROWS[:3]), atol=atol)
 
 
 def test_agrees_with_captum_itself():
-    module = network(2)
+    module = network(3, 2)
     found = fitted("IntegratedGradients", module, n_steps=20)(ROWS[:3]).values
 
     def p(x):
@@ -132,17 +124,17 @@ def test_agrees_with_captum_itself():
 
 
 def test_module_of_probabilities():
-    module = torch.nn.Sequential(network(3), torch.nn.Softmax(dim=1))
+    module = torch.nn.Sequential(network(3, 3), torch.nn.Softmax(dim=1))
     direct = CaptumAdapter("Saliency").fit(module, ROWS, model_output="probability")(ROWS[:3]).values
     np.testing.assert_allclose(direct, CaptumAdapter("Saliency").fit(module[0], ROWS)(ROWS[:3]).values, atol=1e-12)
-    two = torch.nn.Sequential(network(2), torch.nn.Softmax(dim=1))
+    two = torch.nn.Sequential(network(3, 2), torch.nn.Softmax(dim=1))
     direct = CaptumAdapter("InputXGradient").fit(two, ROWS, model_output="probability")(ROWS[:3]).values
     np.testing.assert_allclose(direct, CaptumAdapter("InputXGradient").fit(two[0], ROWS)(ROWS[:3]).values, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", [name for name, method in _METHODS.items() if method.stochastic])
 def test_stochastic_methods_say_so_and_have_seeds(method):
-    explainer = fitted(method, network(1), n_samples=5)
+    explainer = fitted(method, network(3, 1), n_samples=5)
     assert explainer.stochastic is True
     first = explainer.explain(ROWS[:2], seed=0).values
     np.testing.assert_array_equal(explainer.explain(ROWS[:2], seed=0).values, first)
@@ -153,7 +145,7 @@ def test_stochastic_methods_say_so_and_have_seeds(method):
 def test_deterministic_methods_say_so():
     for method in _METHODS:
         if not _METHODS[method].stochastic:
-            explainer = fitted(method, network(1))
+            explainer = fitted(method, network(3, 1))
             assert explainer.stochastic is False
             first = explainer.explain(ROWS[:1], seed=0).values
             np.testing.assert_array_equal(explainer.explain(ROWS[:1], seed=9).values, first)
@@ -161,7 +153,7 @@ def test_deterministic_methods_say_so():
 
 @pytest.mark.parametrize("method", _METHODS)
 def test_generators_module_and_gradients_are_left_alone(method):
-    module = torch.nn.Sequential(network(2), torch.nn.Dropout(0.5))
+    module = torch.nn.Sequential(network(3, 2), torch.nn.Dropout(0.5))
     module.train()
     module[0].eval()
     explainer = fitted(method, module)
@@ -194,32 +186,36 @@ def test_module_that_fails_is_put_back_and_named():
 
 
 def test_single_precision_rows_alone_have_the_same_bits():
-    explainer = fitted("IntegratedGradients", network(3, torch.float32))
+    explainer = fitted("IntegratedGradients", network(3, 3, torch.float32))
     together = explainer(ROWS[:6]).values
     alone = np.concatenate([explainer(ROWS[i : i + 1]).values for i in range(6)])
     np.testing.assert_array_equal(alone, together)
 
 
 def test_categories_are_not_averaged():
-    rows = ROWS.copy()
-    rows[:, 2] = np.random.default_rng(2).choice([1.0, 4.0], size=40, p=[0.3, 0.7])
-    explainer = CaptumAdapter("FeatureAblation").fit(network(1), rows, background=40, categorical_features=[2])
-    assert explainer._baselines[0, 2] == 4.0
-    assert explainer._baselines[0, 0] == pytest.approx(rows[:, 0].mean())
-    frequent = rows[rows[:, 2] == 4.0][:2]
-    np.testing.assert_allclose(explainer(frequent).values[:, 2], 0.0, atol=1e-12)
+    rows, module = ROWS.copy(), network(3, 1)
+    rows[:, 2] = np.repeat([1.0, 4.0, 9.0], [18, 6, 16])  # the mean of the codes 0, 1 and 2 is nearest to that of 4
+    explainer = CaptumAdapter("FeatureAblation").fit(module, rows, background=40, categorical_features=[2])
+    np.testing.assert_allclose(explainer(rows[:2]).values[:, 2], 0.0, atol=1e-12)
+    without = rows[-2:] * [1, 1, 0] + [0, 0, 1]
+    expected = probability(module, rows[-2:]) - probability(module, without)
+    np.testing.assert_allclose(explainer(rows[-2:]).values[:, 2], expected, atol=1e-12)
+    assert np.abs(expected).min() > 1e-3
 
 
 def test_one_background_row_is_enough_for_all():
     for method in ("DeepLiftShap", "GradientShap"):
-        assert make_explainer(f"captum:{method}").fit(network(1), ROWS, background=1)(ROWS[:1]).values.shape == (1, 3)
+        assert make_explainer(f"captum:{method}").fit(network(3, 1), ROWS, background=1)(ROWS[:1]).values.shape == (
+            1,
+            3,
+        )
 
 
 def test_options_reach_captum():
-    rough, fine = (fitted("IntegratedGradients", network(1), n_steps=n)(ROWS[:3]).values for n in (2, 500))
+    rough, fine = (fitted("IntegratedGradients", network(3, 1), n_steps=n)(ROWS[:3]).values for n in (2, 500))
     assert np.abs(rough - fine).max() > 1e-4
     with pytest.raises(ExplainerError, match="n_stepz"):
-        fitted("IntegratedGradients", network(1), n_stepz=3)(ROWS[:1])
+        fitted("IntegratedGradients", network(3, 1), n_stepz=3)(ROWS[:1])
 
 
 def test_unknown_names_get_the_list():
@@ -251,6 +247,6 @@ def test_missing_package(monkeypatch, package):
 
 
 def test_in_a_gpec(make):
-    g = make(network(3), "captum:IntegratedGradients", n_boundary=20, n_explained=6).fit(ROWS)
+    g = make(network(3, 3), "captum:IntegratedGradients", n_boundary=20, n_explained=6).fit(ROWS)
     assert g.explain(ROWS[:2]).values.shape == (2, 3, 3)
     assert g.diagnostics_["unit"] == "probability"

@@ -1,23 +1,21 @@
 """LIME, BayesLIME and BayesSHAP against the lime package, exact Shapley values and closed forms."""
 
 import inspect
-from itertools import combinations
-from math import factorial
 
 import numpy as np
 import pytest
+from explainer_helpers import SLOPES, linear, shapley_by_definition
 from lime.lime_tabular import LimeTabularExplainer
 from scipy.special import expit
 from sklearn.base import clone
 
 import gpec
-from gpec import storage
+from gpec import _files
+from gpec._randomness import stream
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
-from gpec.explainers.bayes_regression import bayes_regression
+from gpec.explainers._bayes_regression import Moments
+from gpec.explainers._perturbation import Neighborhood, batch
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
-from gpec.explainers.perturbation import Coalitions, Neighborhood, batch
-from gpec.table import Table
-from gpec.validation import spawn
 
 SMALL = {"lime": Lime(300), "bayeslime": BayesLime(100), "bayesshap": BayesShap(60)}
 FOCUSED = {
@@ -33,10 +31,6 @@ def fitted(explainer, model, X, **options):
     return clone(explainer).fit(model, X, **options)
 
 
-def linear(X):
-    return 0.5 + 0.02 * X[:, 0] - 0.03 * X[:, 1]
-
-
 def bumpy(X):
     return expit(X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) - 0.5 * X[:, 3] + 0.2 * X[:, 0] * X[:, 3] ** 2)
 
@@ -46,54 +40,7 @@ def wide():
     return np.random.default_rng(3).normal(size=(60, 4))
 
 
-@pytest.fixture(scope="module")
-def coded():
-    """Two numbers and two columns of codes, and a model of them."""
-    rng = np.random.default_rng(5)
-    X = np.column_stack(
-        (
-            rng.normal(40.0, 10.0, 400),
-            rng.choice(3, 400, p=[0.5, 0.3, 0.2]),
-            rng.normal(size=400),
-            rng.integers(2, size=400),
-        )
-    ).astype(float)
-
-    def model(X):
-        return expit(0.05 * (X[:, 0] - 40) + 1.5 * (X[:, 1] == 2) - X[:, 2] + 0.5 * X[:, 3] * X[:, 2])
-
-    return X, model
-
-
 # LIME against the lime package
-
-
-def neighborhood(X, categorical=(), **options):
-    table, Z = Table.learn(X, categorical_features=list(categorical))
-    width = 0.75 * np.sqrt(X.shape[1])
-    return Neighborhood(*Neighborhood.statistics(Z, table), width, **options), Z
-
-
-def test_same_perturbations_as_lime_give_its_coefficients(coded):
-    X, model = coded
-    explainer = Lime(400).fit(model, X, categorical_features=[1, 3], random_state=0)
-    maker, Z = neighborhood(X, [1, 3])
-    package = LimeTabularExplainer(X, categorical_features=[1, 3], discretize_continuous=False, random_state=0)
-    for i in range(4):
-        drawn = batch(maker, Z[i : i + 1], [spawn(77)], 400, first=True)
-        found = explainer._explain(Z[i : i + 1], [77]).values[0]
-        rows = drawn.rows[0, :, 0]
-        data = rows.copy()
-        data[:, [1, 3]] = rows[:, [1, 3]] == X[i, [1, 3]]
-        scaled = (data - package.scaler.mean_) / package.scaler.scale_
-        np.testing.assert_allclose(drawn.features[0], scaled, rtol=0, atol=1e-12)
-        distance = np.linalg.norm(scaled - scaled[0], axis=1)
-        p = model(rows)
-        _, answer, _, _ = package.base.explain_instance_with_data(
-            scaled, np.column_stack((1 - p, p)), distance, 1, 4, feature_selection="none"
-        )
-        np.testing.assert_allclose(drawn.weights[0], package.base.kernel_fn(distance), rtol=1e-12)
-        np.testing.assert_allclose(found, [dict(answer)[j] for j in range(4)], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("around", ["data", "row"])
@@ -123,7 +70,9 @@ def test_limes_defaults():
     package = inspect.signature(LimeTabularExplainer.explain_instance).parameters
     assert Lime().n_samples == package["num_samples"].default
     assert Lime().alpha == 1.0
-    assert Lime().fit(linear, np.random.default_rng(0).normal(size=(50, 16)))._maker().width == 3.0
+    X = np.random.default_rng(0).normal(size=(50, 16))
+    found, expected = (Lime(200, kernel_width=width).fit(linear, X)(X[:2]).values for width in ("auto", 3.0))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_order_is_that_of_the_columns(wide):
@@ -137,64 +86,12 @@ def test_order_is_that_of_the_columns(wide):
 def test_limes_variance_is_the_spread_over_seeds(coded, categorical):
     X, model = coded
     explainer = Lime(400).fit(model, X, categorical_features=categorical)
-    Z = explainer.model_.table.encode(X[:6])
+    Z = explainer.model_.schema.encode(X[:6])
     runs = [explainer.explain(Z, seed=0, run=run) for run in range(200)]
     spread = np.var([run.values for run in runs], axis=0, ddof=1)
     claimed = np.mean([run.variance for run in runs], axis=0)
     assert 1 / 1.25 < claimed.sum() / spread.sum() < 1.25
     assert 1 / 1.5 < (claimed / spread).min() < (claimed / spread).max() < 1.5
-
-
-# Perturbations
-
-
-def test_neighborhood_of_numbers_and_categories(coded):
-    X, _ = coded
-    maker, Z = neighborhood(X, [1, 3])
-    drawn = batch(maker, Z[:2], [spawn(0), spawn(1)], 50_000, first=True)
-    rows = drawn.rows[:, :, 0]
-    np.testing.assert_array_equal(rows[:, 0], Z[:2])
-    np.testing.assert_allclose(rows[..., [0, 2]].mean(axis=1), np.tile(X[:, [0, 2]].mean(axis=0), (2, 1)), atol=0.2)
-    np.testing.assert_allclose(rows[..., [0, 2]].std(axis=1) / X[:, [0, 2]].std(axis=0), 1.0, atol=0.02)
-    for j, count in ((1, 3), (3, 2)):
-        assert set(np.unique(rows[..., j])) == set(range(count))
-        share = np.bincount(rows[0, :, j].astype(int)) / 50_000
-        np.testing.assert_allclose(share, np.bincount(X[:, j].astype(int)) / 400, atol=0.01)
-        np.testing.assert_array_equal(drawn.features[..., j], rows[..., j] == Z[:2, None, j])
-    np.testing.assert_array_equal(drawn.weights[:, 0], 1.0)
-    later = batch(maker, Z[:2], [spawn(0), spawn(1)], 50, first=False)
-    assert later.features.shape == (2, 50, 4)
-    assert later.weights.max() < 1.0  # the row itself only once
-    np.testing.assert_array_equal(maker.mean[[1, 3]], 0.0)
-    np.testing.assert_array_equal(maker.scale[[1, 3]], 1.0)
-
-
-def test_a_category_that_never_occurs_is_never_drawn():
-    maker = Neighborhood(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, 1.0)
-    drawn = maker.draw(np.array([[1.0]]), [spawn(0)], 10_000)
-    assert set(np.unique(drawn.rows)) == {1.0, 3.0}
-
-
-def test_coalitions_follow_the_shap_kernel():
-    background = np.random.default_rng(0).normal(size=(7, 5))
-    x = np.arange(10.0, 15.0)[None]
-    drawn = batch(Coalitions(background, 3), x, [spawn(0)], 40_002, first=True)
-    members = drawn.features[0].astype(bool)
-    assert members[0].all()
-    assert not members[1].any()
-    size = members[2:].sum(axis=1)
-    kernel = 4 / (np.arange(1, 5) * (5 - np.arange(1, 5)))
-    np.testing.assert_allclose(np.bincount(size, minlength=5)[1:] / 40_000, kernel / kernel.sum(), atol=0.01)
-    np.testing.assert_allclose(members[2:].mean(axis=0), 0.5, atol=0.01)
-    # the ends have 1 where all the others have sum(kernel)
-    np.testing.assert_allclose(drawn.weights[0, :2] / drawn.weights[0, 2:].sum(), 1 / kernel.sum(), rtol=1e-10)
-    for b in range(3):
-        rows = drawn.rows[0, :, b]
-        np.testing.assert_array_equal(rows[members], np.broadcast_to(x, rows.shape)[members])
-        # the absent features come from one background row together
-        source = np.array([np.flatnonzero((background[:, ~m] == row[~m]).all(axis=1))[0] for m, row in
-                           zip(members[1:200], rows[1:200], strict=True)])  # fmt: skip
-        assert set(source) == set(range(7))
 
 
 # Closed forms and exact values
@@ -204,7 +101,7 @@ def test_linear_model_lime(wide):
     X = wide * [1.0, 3.0, 1.0, 1.0]
     for explainer in (Lime(3_000, alpha=1e-6), BayesLime(3_000, prior=1e-6)):
         found = fitted(explainer, linear, X)(X[:3])
-        expected = np.array([0.02, -0.03, 0.0, 0.0]) * X.std(axis=0)
+        expected = SLOPES[:4] * X.std(axis=0)
         np.testing.assert_allclose(found.values, np.tile(expected, (3, 1)), atol=1e-6)
         assert found.variance.max() < 1e-8
         assert found.base_values is None
@@ -212,33 +109,18 @@ def test_linear_model_lime(wide):
 
 def test_linear_model_shap(wide):
     found = BayesShap(500, prior=1e-6, n_background=30).fit(linear, wide, background=wide[:20])(wide[:3])
-    expected = (wide[:3] - wide[:20].mean(axis=0)) * [0.02, -0.03, 0.0, 0.0]
+    expected = (wide[:3] - wide[:20].mean(axis=0)) * SLOPES[:4]
     np.testing.assert_allclose(found.values, expected, atol=4e-3)
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, linear(wide[:3]), atol=2e-3)
     one = BayesShap(50, prior=1e-6).fit(linear, wide, background=wide[:1])(wide[:3])  # nothing left to chance
-    np.testing.assert_allclose(one.values, (wide[:3] - wide[0]) * [0.02, -0.03, 0.0, 0.0], atol=1e-6)
-
-
-def exact_shapley(model, x, background):
-    d = len(x)
-    values = np.zeros(d)
-    for j in range(d):
-        others = [k for k in range(d) if k != j]
-        for size in range(d):
-            for S in combinations(others, size):
-                rows = background.copy()
-                rows[:, list(S)] = x[list(S)]
-                without = model(rows).mean()
-                rows[:, j] = x[j]
-                values[j] += factorial(size) * factorial(d - size - 1) / factorial(d) * (model(rows).mean() - without)
-    return values
+    np.testing.assert_allclose(one.values, (wide[:3] - wide[0]) * SLOPES[:4], atol=1e-6)
 
 
 def test_bayesshap_estimates_shapley_values(wide):
     background = wide[:15]
-    truth = np.array([exact_shapley(bumpy, x, background) for x in wide[:8]])
+    truth = np.array([shapley_by_definition(bumpy, x, background) for x in wide[:8]])
     explainer = BayesShap(200).fit(bumpy, wide, background=background)
-    runs = [explainer.explain(wide[:8], seed=0, run=run) for run in range(40)]
+    runs = [explainer.explain(wide[:8], seed=0, run=run).at_the_door() for run in range(40)]
     values = np.array([run.values for run in runs])
     variance = np.mean([run.variance for run in runs], axis=0)
     assert np.sqrt(np.mean((values.mean(axis=0) - truth) ** 2)) < 0.006  # of a typical size of 0.1
@@ -263,13 +145,13 @@ def test_half_width_is_that_of_student_t(models, X):
 def test_bayeslime_is_the_regression_of_its_perturbations(models, X):
     explainer = BayesLime(80, prior=0.5, kernel_width=2.0).fit(models.curved, X)
     maker = Neighborhood(X.mean(axis=0), X.std(axis=0), {}, 2.0)
-    drawn = batch(maker, X[:1], [spawn(9)], 80, first=True)
-    expected = bayes_regression(
-        drawn.features, models.curved(drawn.rows[0, :, 0])[None], np.exp(
-            -((drawn.features - drawn.features[:, :1]) ** 2).sum(axis=2) / 8.0), prior=0.5)  # fmt: skip
+    drawn = batch(maker, X[:1], [stream(9, "perturbations")], 80, first=True)
+    weights = np.exp(-((drawn.features - drawn.features[:, :1]) ** 2).sum(axis=2) / 8.0)
+    y = models.curved(drawn.rows[0, :, 0])[None, :, None]
+    expected = Moments.of(drawn.features, y, weights).solve(0.5)
     found = explainer._explain(X[:1], [9])
-    np.testing.assert_allclose(found.values, expected.coefficients[..., 0], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.variance, expected.variance[..., 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.values, expected.coefficients, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=0, atol=1e-12)
 
 
 # Perturbations to go, focused sampling
@@ -324,21 +206,6 @@ def test_a_high_temperature_does_not_focus(broad):
 
 
 # What every one of them must do
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_rows_do_not_depend_on_the_rows_beside_them(models, X, name):
-    explainer = fitted(EVERY[name], models.curved, X)
-    together = explainer.explain(X[:7], seed=3)
-    alone = [explainer.explain(X[i : i + 1], seed=3) for i in range(7)]
-    backwards = explainer.explain(X[:7][::-1], seed=3)
-    explainer.rows_at_once = 3
-    blocks = explainer.explain(X[:7], seed=3)
-    for field in ("values", "variance"):
-        expected = getattr(together, field)
-        np.testing.assert_allclose(np.concatenate([getattr(a, field) for a in alone]), expected, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(getattr(backwards, field)[::-1], expected, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(getattr(blocks, field), expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -400,21 +267,13 @@ def test_constant_models_have_no_attributions(X, name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_numpys_generator_is_left_alone(models, X, name):
-    np.random.seed(11)
-    expected = np.random.RandomState(11).random()
-    fitted(EVERY[name], models.curved, X)(X[:2])
-    assert np.random.random() == expected
-
-
-@pytest.mark.parametrize("name", EVERY)
 def test_state_is_saved(mixed, name, tmp_path):
     first = fitted(EVERY[name], mixed.model, mixed.frame)
-    storage.write(tmp_path / "state", "test", {"state": first.fitted_state()})
+    _files.write(tmp_path / "state", "test", {"state": first.fitted_state()})
     second = clone(EVERY[name])
     second.bind(first.model_, first.background_)
-    second.restore(storage.read(tmp_path / "state", "test")["state"])
-    Z = first.model_.table.encode(mixed.frame[:4])
+    second.restore(_files.read(tmp_path / "state", "test")["state"])
+    Z = first.model_.schema.encode(mixed.frame[:4])
     np.testing.assert_array_equal(second.explain(Z, seed=1).values, first.explain(Z, seed=1).values)
 
 

@@ -7,8 +7,7 @@ import pytest
 import shap
 
 from gpec.errors import InputError, ParameterTypeError, StochasticExplainerWarning
-from gpec.explainers import Attribution, Explainer
-from gpec.explainers.adapters import ShapKernel
+from gpec.explainers import Attribution, Explainer, ShapKernel
 from gpec.explainers.noise import check_noise, check_noise_shape, noise_variance, observe
 
 
@@ -116,18 +115,17 @@ def test_none_ignores_own_variance(make, models, X):
 
 
 class Steps:
-    """Stands for an explainer: run ``r`` answers ``r**2`` everywhere, plus the row."""
+    """Stands for an explainer: run ``r`` answers ``r**2`` everywhere, plus the row times 1, 2, ... for each output."""
 
     stochastic = None
 
-    def __init__(self, classes=None):
-        self.classes, self.runs = classes, []
+    def __init__(self, outputs=1):
+        self.outputs, self.runs = outputs, []
 
     def explain(self, Z, *, seed, run=0, progress=False):
         self.runs.append(run)
-        if self.classes is not None:
-            Z = Z[:, :, None] * np.arange(1.0, self.classes + 1)
-        return Attribution(Z + run**2, base_values=np.full(len(Z), float(run)))
+        values = Z[:, :, None] * np.arange(1.0, self.outputs + 1) + run**2
+        return Attribution(values, base_values=np.full((len(Z), self.outputs), float(run)))
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
@@ -135,26 +133,26 @@ def test_resampling_is_mean_and_variance_of_the_mean(n):
     Z = np.arange(6.0).reshape(2, 3)
     found = observe(Steps(), Z, noise="resample", n_resamples=n, seed=0, progress=False)
     squares = np.arange(n) ** 2.0
-    np.testing.assert_allclose(found.values, Z + squares.mean())
+    np.testing.assert_allclose(found.values, Z[:, :, None] + squares.mean())
     expected = ((squares - squares.mean()) ** 2).sum() / (n - 1) / n  # ddof 1, divided by the number of runs
-    np.testing.assert_allclose(found.variance, np.full((2, 3), expected))
+    np.testing.assert_allclose(found.variance, np.full((2, 3, 1), expected))
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_papers_resampling_is_one_run_and_the_variance_of_a_run(n):
     Z = np.arange(6.0).reshape(2, 3)
-    explainer = Steps(classes=3)
+    explainer = Steps(outputs=3)
     found = observe(explainer, Z, noise="resample-paper", n_resamples=n, seed=0, progress=False)
     assert explainer.runs == list(range(n))
     squares = np.arange(n) ** 2.0
     np.testing.assert_array_equal(found.values, Z[:, :, None] * [1.0, 2.0, 3.0])  # of run 0
     np.testing.assert_allclose(found.variance, np.full((2, 3, 3), ((squares - squares.mean()) ** 2).sum() / n))
-    np.testing.assert_array_equal(found.base_values, np.zeros(2))
+    np.testing.assert_array_equal(found.base_values, np.zeros((2, 3)))
 
 
 def test_resampling_of_several_classes():
     Z = np.arange(6.0).reshape(2, 3)
-    found = observe(Steps(classes=3), Z, noise="resample", n_resamples=2, seed=0, progress=False)
+    found = observe(Steps(outputs=3), Z, noise="resample", n_resamples=2, seed=0, progress=False)
     np.testing.assert_allclose(found.values, Z[:, :, None] * [1.0, 2.0, 3.0] + 0.5)
     np.testing.assert_allclose(found.variance, np.full((2, 3, 3), 0.25))
 
@@ -223,7 +221,7 @@ def test_a_row_is_resampled_as_if_it_were_alone(models, X):
 def test_without_resampling_there_is_one_run(noise):
     Z = np.arange(6.0).reshape(2, 3)
     found = observe(Steps(), Z, noise=noise, n_resamples=5, seed=0, progress=False)
-    np.testing.assert_array_equal(found.values, Z)
+    np.testing.assert_array_equal(found.values, Z[:, :, None])
     assert found.variance is None
 
 
@@ -234,7 +232,8 @@ def test_resampling_finds_the_noise(make, models, X):
     found = g.attributions_.variance.mean(axis=0) * 40
     np.testing.assert_allclose(found, explainer.scale**2, rtol=0.1)
     assert g.diagnostics_["noise"] == "resampled"
-    np.testing.assert_allclose(g.attributions_.values, models.slopes(g.X_explained_), atol=0.3)
+    error = np.abs(g.attributions_.values - models.slopes(g.X_explained_))
+    assert (error < 5 * explainer.scale / np.sqrt(40)).all()
     e = g.explain(X[:3])
     assert explainer.n_calls == 80
     assert (e.noise_variance > 0).all()
@@ -253,6 +252,39 @@ def test_resampling_by_seed(make, models, X):
 
 
 # Given
+
+
+@pytest.mark.parametrize(
+    ("noise", "c", "expected"),
+    [
+        (0.1, 1, np.full((4, 3, 1), 0.1)),
+        ([1.0, 2.0, 3.0], 1, np.tile([[1.0], [2.0], [3.0]], (4, 1, 1))),
+        (np.arange(12.0).reshape(4, 3), 1, np.arange(12.0).reshape(4, 3, 1)),
+        (np.arange(12.0).reshape(4, 3, 1), 1, np.arange(12.0).reshape(4, 3, 1)),
+        (np.arange(12.0).reshape(4, 3), 3, np.repeat(np.arange(12.0).reshape(4, 3, 1), 3, axis=2)),
+        (np.arange(36.0).reshape(4, 3, 3), 3, np.arange(36.0).reshape(4, 3, 3)),
+    ],
+    ids=range(6),
+)
+def test_given_noise_in_the_shape_used_inside(noise, c, expected):
+    U, source = noise_variance(noise, Attribution(np.zeros((4, 3, c))), None, np.zeros((4, 3)), 0)
+    assert source == "given"
+    assert U.shape == expected.shape
+    np.testing.assert_array_equal(U, expected)
+
+
+@pytest.mark.parametrize(
+    ("noise", "c", "message"),
+    [
+        (np.ones((4, 3, 2)), 1, r"noise has shape \(4, 3, 2\), .* shape \(4, 3\)\."),
+        (np.ones((4, 2)), 1, r"noise has shape \(4, 2\), .* shape \(4, 3\)\."),
+        (np.ones((4, 3, 2)), 3, r"noise has shape \(4, 3, 2\), .* shape \(4, 3, 3\)\."),
+        (np.ones((3, 4)), 3, r"noise has shape \(3, 4\), .* shape \(4, 3, 3\)\."),
+    ],
+)
+def test_given_noise_of_another_shape_is_told_the_shape_users_know(noise, c, message):
+    with pytest.raises(InputError, match=message):
+        noise_variance(noise, Attribution(np.zeros((4, 3, c))), None, np.zeros((4, 3)), 0)
 
 
 @pytest.mark.parametrize(
@@ -397,6 +429,6 @@ def test_resample_cannot_be_had_of_given_attributions(make, models, counting, X)
 
 @pytest.mark.parametrize("noise", ["resample", "resample-paper"])
 def test_given_attributions_are_never_taken_for_resampled(noise):
-    given = Attribution(np.ones((4, 3)))
+    given = Attribution(np.ones((4, 3, 1)))
     with pytest.raises(InputError, match=f"noise='{noise}' runs the explainer again, but attributions are given"):
         noise_variance(noise, given, None, np.ones((4, 3)), 0)

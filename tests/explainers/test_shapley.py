@@ -1,57 +1,23 @@
 """Shapley values: exact, by permutations, and what all three estimators share."""
 
-from itertools import combinations
 from math import factorial
 
 import numpy as np
 import pytest
 import shap
+from explainer_helpers import SLOPES, linear, shapley_by_definition, tangled
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
+from gpec.explainers._coalitions import MaskedModel
+from gpec.explainers._permutations import Walks
+from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.explainers.adapters import TreeShap
-from gpec.explainers.coalitions import MaskedModel
 from gpec.explainers.kernelshap import KernelShap
-from gpec.explainers.shapley import ExactShapley, ShapleySampling, Walks
-from gpec.explainers.shapley_values import all_coalitions, shapley_values
+from gpec.explainers.shapley import ExactShapley, ShapleySampling
 
-RNG = np.random.default_rng(7)
-ROWS = RNG.normal(size=(40, 8))
-SLOPES = RNG.normal(size=8) / 20
-
-
-def linear(X):
-    return 0.5 + np.asarray(X) @ SLOPES[: np.shape(X)[1]]
-
-
-def tangled(X):
-    """A probability with interactions of two and three of its 8 features."""
-    X = np.asarray(X, dtype=float)
-    score = X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3] * X[:, 4] + np.sin(2 * X[:, 5]) + np.abs(X[:, 6]) - X[:, 7]
-    return 1 / (1 + np.exp(-score))
-
-
-def brute_force(model, x, background):
-    """Shapley values from their definition, one subset after the other."""
-    d = len(x)
-
-    def value(S):
-        rows = background.copy()
-        rows[:, list(S)] = x[list(S)]
-        return np.mean(model(rows), axis=0)
-
-    phi = []
-    for j in range(d):
-        others = [k for k in range(d) if k != j]
-        phi.append(
-            sum(
-                factorial(len(S)) * factorial(d - len(S) - 1) / factorial(d) * (value((*S, j)) - value(S))
-                for size in range(d)
-                for S in combinations(others, size)
-            )
-        )
-    return np.array(phi)
+ROWS = np.random.default_rng(7).normal(size=(40, 8))
 
 
 def explained(explainer, model, rows, background, seed=0, X=None):
@@ -81,7 +47,7 @@ def test_linear_model(explainer):
 def test_definition(explainer):
     found = explained(explainer, tangled, ROWS[:2], ROWS[20:25])
     for x, values in zip(ROWS[:2], found.values, strict=True):
-        np.testing.assert_allclose(values, brute_force(tangled, x, ROWS[20:25]), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(values, shapley_by_definition(tangled, x, ROWS[20:25]), rtol=0, atol=1e-13)
     assert (found.variance == 0).all()
 
 
@@ -90,7 +56,7 @@ def test_three_classes(explainer, models, X):
     found = explained(explainer, models.three_classes, X[:3], X[50:57])
     assert found.values.shape == found.variance.shape == (3, 3, 3)
     for x, values in zip(X[:3], found.values, strict=True):
-        np.testing.assert_allclose(values, brute_force(models.three_classes, x, X[50:57]), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(values, shapley_by_definition(models.three_classes, x, X[50:57]), rtol=0, atol=1e-13)
     np.testing.assert_allclose(found.base_values, np.tile(models.three_classes(X[50:57]).mean(axis=0), (3, 1)))
 
 
@@ -154,7 +120,7 @@ def test_equal_features_and_equal_rows_are_only_a_saving(explainer):
     rows, background = with_ties(5), np.repeat(with_ties(6), 2, axis=0)
     background[0] = rows[0]
     found = explained(explainer, tangled, rows, background)
-    expected = np.stack([brute_force(tangled, x, background) for x in rows])
+    expected = np.stack([shapley_by_definition(tangled, x, background) for x in rows])
     error = np.abs(found.values - expected)
     if isinstance(explainer, ShapleySampling):
         assert error.max() < 0.03
@@ -176,7 +142,7 @@ def test_few_features(explainer, d):
         return 1 / (1 + np.exp(-np.prod(X, axis=1)))
 
     found = explained(explainer, model, ROWS[:3, :d], ROWS[20:26, :d])
-    expected = np.stack([brute_force(model, x, ROWS[20:26, :d]) for x in ROWS[:3, :d]])
+    expected = np.stack([shapley_by_definition(model, x, ROWS[20:26, :d]) for x in ROWS[:3, :d]])
     sampled = d == 3 and isinstance(explainer, ShapleySampling)
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=0.02 if sampled else 1e-13)
     assert (found.variance.max() > 1e-20) == sampled
@@ -244,7 +210,7 @@ def test_many_features(explainer):
         return 1 / (1 + np.exp(-X[:, 0] * X[:, 1] - X[:, 69]))
 
     found = explained(explainer, model, wide[:2], wide[20:30])
-    expected = brute_force(
+    expected = shapley_by_definition(
         lambda X: model(np.insert(X, [2] * 67, 0.0, axis=1)), wide[0, [0, 1, 69]], wide[20:30, [0, 1, 69]]
     )
     np.testing.assert_allclose(found.values[0, [0, 1, 69]], expected, atol=0.05)
@@ -331,7 +297,7 @@ def test_all_orders_are_equally_likely():
 def sampled(explainer, seeds, rows=ROWS[:2], background=ROWS[20:36]):
     """Values, variances ``(seeds, rows, d)`` and the exact values."""
     ready = clone(explainer).fit(tangled, ROWS, background=background)
-    runs = [ready.explain(rows, seed=seed) for seed in range(seeds)]
+    runs = [ready.explain(rows, seed=seed).at_the_door() for seed in range(seeds)]
     exact = explained(ExactShapley(), tangled, rows, background).values
     return np.stack([run.values for run in runs]), np.stack([run.variance for run in runs]), exact
 

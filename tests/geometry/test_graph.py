@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
+from gpec._progress import Progress
 from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
-from gpec.progress import Progress
 
 
 def two_clusters(gap=10.0, n=40, D=2, seed=0):
@@ -184,7 +184,7 @@ class TestShortestPaths:
             def advance(self, amount=1):
                 told.append(amount)
 
-        monkeypatch.setattr("gpec.geometry.geodesic.Progress", Recorder)
+        monkeypatch.setattr("gpec.geometry._geodesic.Progress", Recorder)
         graph = GeodesicGraph.build(np.random.default_rng(9).normal(size=(100, 2)), progress=True)
         assert graph.distances.shape == (100, 100)
         assert told[0] == (100, "geodesics", True)
@@ -229,6 +229,33 @@ class TestLandmarks:
         np.testing.assert_array_equal(np.random.get_state()[1], before)
         np.testing.assert_array_equal(once.landmarks, again.landmarks)
         assert not np.array_equal(once.landmarks, other.landmarks)
+
+
+class TestState:
+    @pytest.mark.parametrize("options", [{}, {"n_landmarks": 30}, {"n_neighbors": 3, "components": "bridge"}])
+    def test_round_trip(self, options):
+        graph = GeodesicGraph.build(np.repeat(two_clusters(), 2, axis=0), **options)
+        state = graph.state()
+        assert all(isinstance(value, np.ndarray) for value in (*state.pop("adjacency").values(), *state.values()))
+        twin = GeodesicGraph.from_state(graph.state())
+        for name in ("points", "component", "landmarks", "multiplicity", "distances"):
+            one, two = getattr(graph, name), getattr(twin, name)
+            assert (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes()), name
+        assert (graph.adjacency != twin.adjacency).nnz == 0
+        assert twin.median_distance == graph.median_distance
+
+    def test_what_was_computed_is_not_kept(self):
+        graph = GeodesicGraph.build(two_clusters())
+        before = set(graph.state())
+        assert graph.distances.shape == (80, 80)
+        assert set(graph.state()) == before
+
+    def test_arrays_that_do_not_fit_are_refused(self):
+        state = GeodesicGraph.build(two_clusters()).state()
+        with pytest.raises(KeyError, match="landmarks"):
+            GeodesicGraph.from_state({name: value for name, value in state.items() if name != "landmarks"})
+        with pytest.raises(ValueError, match="index"):
+            GeodesicGraph.from_state({**state, "points": state["points"][:-1]})
 
 
 class TestClosedForms:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from gpec.geometry.neighbors import approximate_neighbors, exact_neighbors
+from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
 
 
 def brute_force(points, k):
@@ -58,7 +58,7 @@ def test_the_look_at_neighbours_of_neighbours_pays(monkeypatch):
     points = np.random.default_rng(4).normal(size=(3_000, 12))
     true, _ = exact_neighbors(points, 10)
     refined = recall(approximate_neighbors(points, 10, np.random.default_rng(0), 3)[0], true)
-    monkeypatch.setattr("gpec.geometry.neighbors._refine", lambda points, indices, distances, k: (indices, distances))
+    monkeypatch.setattr("gpec.geometry._neighbors._refine", lambda points, indices, distances, k: (indices, distances))
     plain = recall(approximate_neighbors(points, 10, np.random.default_rng(0), 3)[0], true)
     assert plain < refined - 0.05
 

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from gp_helpers import OwnColumn
 
+from gpec.data import Rows
 from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, fit_parameters, fixed_parameters
+from gpec.gp._gram import Gram
+from gpec.gp.lowrank import _features
 from gpec.kernels import RBF, WEG
 
 N, D, d = 400, 3, 3
@@ -18,6 +22,8 @@ KERNELS = {
     "RBF": RBF(),
     "RBF of full rank": RBF(0.2),
     "composed": 2.0 * WEG() + 0.5 * RBF(2.0),
+    "by feature": OwnColumn(0.5),
+    "composed by feature": 0.5 * WEG() + OwnColumn(1.0),
 }
 VARYING = RNG.uniform(0, 0.1, size=(N, d))
 NOISE = {
@@ -30,13 +36,14 @@ NOISE = {
 
 
 def both(kernel, U, parameters, *, values=Y, **options):
-    dense = ExactPosterior(kernel.gram(X), values, U, parameters)
-    low = LowRankPosterior(kernel, X, values, U, parameters, rng=np.random.default_rng(1), **options)
+    dense = ExactPosterior(kernel, X, values, U, parameters)
+    low = LowRankPosterior(kernel, X, values, U, parameters, seed=1, **options)
     return dense, low
 
 
-def predictions(kernel, dense, low):
-    return dense.predict(*kernel.against(X)(Q)), low.predict(*kernel.against(X[low.pivots])(Q))
+def features(kernel, tolerance=1e-9, max_rank=4_096, seed=1):
+    """Pivots, features and residual as the posterior draws them."""
+    return _features(Gram(kernel, Rows.of(X)), tolerance, max_rank, np.random.default_rng(seed))
 
 
 @pytest.fixture(scope="module", params=KERNELS)
@@ -50,7 +57,7 @@ def test_it_equals_the_dense_posterior(kernel, noise, free_mean):
     parameters = Parameters(np.array([1.0, 50.0, 2.0]), np.array([1e-2, 1e-3, 0.3]), free_mean)
     dense, low = both(kernel, NOISE[noise], parameters)
     assert low.residual <= 1e-9
-    a, b = predictions(kernel, dense, low)
+    a, b = dense.predict(Q), low.predict(Q)
     # A residual of 1e-9 is 1e-6 of the least nugget here.
     unit = np.sqrt(parameters.scale)
     np.testing.assert_allclose(low.mean / unit, dense.mean / unit, atol=1e-4)
@@ -66,9 +73,9 @@ def test_it_equals_the_dense_posterior(kernel, noise, free_mean):
 def test_weg_has_fewer_features_than_boundary_points_and_no_residual(noise):
     kernel = WEG().fit(POINTS, X)
     dense, low = both(kernel, NOISE[noise], fit_parameters(kernel.gram(X), Y, NOISE[noise]))
-    assert len(low.pivots) <= len(POINTS)
+    assert low.n_pivots <= len(POINTS)
     assert low.residual < 1e-9
-    a, b = predictions(kernel, dense, low)
+    a, b = dense.predict(Q), low.predict(Q)
     np.testing.assert_allclose(b.mean, a.mean, atol=1e-6)
     np.testing.assert_allclose(b.boundary_variance, a.boundary_variance, rtol=1e-6)
     np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-5, atol=1e-9)
@@ -76,7 +83,7 @@ def test_weg_has_fewer_features_than_boundary_points_and_no_residual(noise):
 
 def test_the_papers_parameters(kernel):
     dense, low = both(kernel, np.full((N, d), 1e-4), fixed_parameters(1.0, d))
-    a, b = predictions(kernel, dense, low)
+    a, b = dense.predict(Q), low.predict(Q)
     np.testing.assert_allclose(b.variance, a.variance, rtol=1e-3)
     np.testing.assert_allclose(b.mean, a.mean, rtol=1e-2, atol=1e-2)
     np.testing.assert_array_equal(low.mean, 0.0)
@@ -89,7 +96,7 @@ def test_constant_columns(noise):
     values[:, 1] = 4.5
     U = NOISE[noise]
     dense, low = both(kernel, U, fit_parameters(kernel.gram(X), values, U), values=values)
-    a, b = predictions(kernel, dense, low)
+    a, b = dense.predict(Q), low.predict(Q)
     np.testing.assert_allclose(b.mean[:, 1], 4.5, rtol=1e-8)
     np.testing.assert_array_equal(b.boundary_variance[:, 1], 0.0)
     np.testing.assert_array_equal(b.noise_variance[:, 1], a.noise_variance[:, 1])
@@ -98,36 +105,34 @@ def test_constant_columns(noise):
 class TestResidual:
     def test_it_is_the_largest_variance_left_unexplained(self):
         kernel = RBF(0.5).fit()
-        low = LowRankPosterior(
-            kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), rng=np.random.default_rng(2), max_rank=60
-        )
-        assert len(low.pivots) == len(set(low.pivots.tolist())) == 60
+        pivots, Z, residual = features(kernel, max_rank=60, seed=2)
+        assert len(pivots) == len(set(pivots.tolist())) == 60
+        np.testing.assert_array_equal(Z[pivots], np.tril(Z[pivots]))
         K = kernel.gram(X)
-        C = K[:, low.pivots]
-        left = np.diag(K - C @ np.linalg.solve(C[low.pivots], C.T))
-        assert low.residual == pytest.approx(left.max(), rel=1e-9)
-        assert low.residual > 0.1
+        C = K[:, pivots]
+        left = np.diag(K - C @ np.linalg.solve(C[pivots], C.T))
+        assert residual == pytest.approx(left.max(), rel=1e-9)
+        assert residual > 0.1
+        low = LowRankPosterior(kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), seed=2, max_rank=60)
+        assert low.residual == residual
+        assert low.n_pivots == 60
 
     @pytest.mark.parametrize("rank", [40, 150])
     def test_too_few_features_never_understate_the_variance(self, rank):
         rng = np.random.default_rng(5)
         rows, queries = rng.normal(size=(300, 3)), 1.2 * rng.normal(size=(100, 3))
         kernel = RBF(0.5).fit()
-        K = kernel.gram(rows)
-        values = rng.multivariate_normal(np.zeros(300), K, size=2, method="eigh").T
+        values = rng.multivariate_normal(np.zeros(300), kernel.gram(rows), size=2, method="eigh").T
         noise, unit = np.full((300, 2), 1e-4), fixed_parameters(1.0, 2)
-        dense = ExactPosterior(K, values, noise, unit).predict(*kernel.against(rows)(queries))
-        low = LowRankPosterior(kernel, rows, values, noise, unit, rng=np.random.default_rng(6), max_rank=rank)
-        few = low.predict(*kernel.against(rows[low.pivots])(queries))
+        dense = ExactPosterior(kernel, rows, values, noise, unit).predict(queries)
+        few = LowRankPosterior(kernel, rows, values, noise, unit, seed=6, max_rank=rank).predict(queries)
         assert (few.variance >= 0.999 * dense.variance).all()
         assert (np.abs(few.mean - dense.mean) <= 4 * np.sqrt(few.variance)).all()
 
     def test_it_falls_with_the_rank(self):
         kernel = RBF(3.0).fit()
         residuals = [
-            LowRankPosterior(
-                kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), rng=np.random.default_rng(2), max_rank=rank
-            ).residual
+            LowRankPosterior(kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), seed=2, max_rank=rank).residual
             for rank in (10, 40, 160)
         ]
         assert residuals[0] > 2 * residuals[1] > 4 * residuals[2]
@@ -135,53 +140,52 @@ class TestResidual:
     @pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
     def test_tolerance_stops_the_search(self, tolerance):
         kernel = RBF(1.0).fit()
-        options = {"rng": np.random.default_rng(3), "tolerance": tolerance}
-        low = LowRankPosterior(kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), **options)
+        low = LowRankPosterior(kernel, X, Y, NOISE["none"], fixed_parameters(1.0, d), seed=3, tolerance=tolerance)
         assert low.residual <= tolerance
-        assert len(low.pivots) < N
+        assert low.n_pivots < N
 
     def test_several_blocks_of_pivots(self, monkeypatch):
         # Blocks of 16: features of a later block are orthogonal to the earlier ones.
         monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
         kernel = WEG().fit(POINTS, X)
         dense, low = both(kernel, NOISE["varying"], fit_parameters(kernel.gram(X), Y, NOISE["varying"]))
-        assert len(low.pivots) > 48
-        a, b = predictions(kernel, dense, low)
+        assert low.n_pivots > 48
+        a, b = dense.predict(Q), low.predict(Q)
         np.testing.assert_allclose(b.mean, a.mean, atol=1e-4)
         np.testing.assert_allclose(b.boundary_variance, a.boundary_variance, rtol=1e-4)
         np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-3, atol=1e-7)
-        np.testing.assert_array_equal(low._L, np.tril(low._L))
+        pivots, Z, _ = features(kernel)
+        np.testing.assert_array_equal(Z[pivots], np.tril(Z[pivots]))
 
     def test_what_the_features_leave_out_at_a_query_stays_in_its_variance(self):
         kernel = RBF(0.5).fit()
-        _, low = both(kernel, NOISE["constant"], fixed_parameters(1.0, d), max_rank=40)
-        k, diagonal = kernel.against(X[low.pivots])(Q)
-        left_out = diagonal - np.einsum("ij,ji->i", k, np.linalg.solve(kernel.gram(X[low.pivots]), k.T))
+        low = both(kernel, NOISE["constant"], fixed_parameters(1.0, d), max_rank=40)[1]
+        pivots = X[features(kernel, max_rank=40)[0]]
+        k = kernel.cross(Q, pivots)
+        left_out = 1.0 - np.einsum("ij,ji->i", k, np.linalg.solve(kernel.gram(pivots), k.T))
         assert left_out.max() > 0.5
-        assert (low.predict(k, diagonal).boundary_variance >= left_out[:, None] - 1e-9).all()
+        assert (low.predict(Q).boundary_variance >= left_out[:, None] - 1e-9).all()
 
     def test_copies_of_a_row_are_one_feature(self):
         kernel = RBF(1.0).fit()
         copies = np.repeat(X[:30], 10, axis=0)
         values, U = np.repeat(Y[:30], 10, axis=0), np.full((300, d), 0.1)
-        options = {"rng": np.random.default_rng(4)}
-        low = LowRankPosterior(kernel, copies, values, U, fixed_parameters(1.0, d), **options)
-        assert len(low.pivots) <= 30
-        dense = ExactPosterior(kernel.gram(copies), values, U, fixed_parameters(1.0, d))
-        a, b = dense.predict(*kernel.against(copies)(Q)), low.predict(*kernel.against(copies[low.pivots])(Q))
-        np.testing.assert_allclose(b.variance, a.variance, atol=1e-7)
+        low = LowRankPosterior(kernel, copies, values, U, fixed_parameters(1.0, d), seed=4)
+        assert low.n_pivots <= 30
+        dense = ExactPosterior(kernel, copies, values, U, fixed_parameters(1.0, d))
+        np.testing.assert_allclose(low.predict(Q).variance, dense.predict(Q).variance, atol=1e-7)
 
 
-def test_it_repeats_with_the_generator():
-    kernel = WEG().fit(POINTS, X)
+def test_it_repeats_with_the_seed():
+    kernel = RBF(0.5).fit()
     parameters = fixed_parameters(1.0, d)
-    once, again = (
-        LowRankPosterior(kernel, X, Y, NOISE["constant"], parameters, rng=np.random.default_rng(5)) for _ in range(2)
+    once, again, other = (
+        LowRankPosterior(kernel, X, Y, NOISE["constant"], parameters, seed=seed, max_rank=40).predict(Q)
+        for seed in (5, 5, 6)
     )
-    np.testing.assert_array_equal(once.pivots, again.pivots)
-    np.testing.assert_array_equal(
-        once.predict(*kernel.against(X[once.pivots])(Q)).mean, again.predict(*kernel.against(X[again.pivots])(Q)).mean
-    )
+    np.testing.assert_array_equal(once.mean, again.mean)
+    np.testing.assert_array_equal(once.variance, again.variance)
+    assert not np.allclose(once.mean, other.mean)
 
 
 @pytest.mark.parametrize("varying", [False, True])
@@ -191,16 +195,15 @@ def test_20000_rows(varying):
     n = 20_000
     rows = rng.normal(size=(n, D))
     kernel = WEG().fit(POINTS, rows)
-    features = lambda R: _normalised(kernel.weights(R) @ kernel.factor_.B)  # noqa: E731
-    Phi = features(rows)
+    Phi = _explicit_features(kernel, rows)
     weights = rng.normal(size=Phi.shape[1])
     y = (Phi @ weights + 0.3 * rng.normal(size=n))[:, None]
     u = rng.uniform(0.01, 0.1, size=(n, 1)) if varying else np.full((n, 1), 0.05)
     parameters = Parameters(np.ones(1), np.array([0.04]), free_mean=False)
-    low = LowRankPosterior(kernel, rows, y, u, parameters, rng=rng)
-    assert len(low.pivots) <= len(POINTS)
-    prediction = low.predict(*kernel.against(rows[low.pivots])(Q))
-    phi = features(Q)
+    low = LowRankPosterior(kernel, rows, y, u, parameters, seed=6)
+    assert low.n_pivots <= len(POINTS)
+    prediction = low.predict(Q)
+    phi = _explicit_features(kernel, Q)
     precision = 1 / (0.04 + u)
     S = np.eye(Phi.shape[1]) + Phi.T @ (precision * Phi)
     np.testing.assert_allclose(
@@ -211,5 +214,6 @@ def test_20000_rows(varying):
     assert (prediction.noise_variance > 0).all()
 
 
-def _normalised(F):
+def _explicit_features(kernel, R):
+    F = kernel.weights(R) @ kernel.B_
     return F / np.linalg.norm(F, axis=1, keepdims=True)

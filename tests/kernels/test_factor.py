@@ -5,7 +5,7 @@ import pytest
 
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import WEG
-from gpec.kernels.factor import Factor, factorize
+from gpec.kernels._factor import Factor, factorize
 
 
 def surface(J=500, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpec import storage
+from gpec import _files
 from gpec.errors import CorruptFileError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, RBF, WEG
@@ -25,8 +25,8 @@ KERNELS = {
 def test_round_trip_through_a_file(kernel, n_landmarks, tmp_path):
     graph = GeodesicGraph.build(np.vstack((POINTS, POINTS[:5])), n_neighbors=4, n_landmarks=n_landmarks)
     kernel = kernel.__sklearn_clone__().fit(graph, X)
-    storage.write(tmp_path / "kernel", "kernel", kernel_state(kernel))
-    loaded = kernel_from_state(storage.read(tmp_path / "kernel", "kernel"))
+    _files.write(tmp_path / "kernel", "kernel", kernel_state(kernel))
+    loaded = kernel_from_state(_files.read(tmp_path / "kernel", "kernel"))
     assert type(loaded) is type(kernel)
     assert loaded == kernel  # the same parameters
     assert loaded.diagnostics() == kernel.diagnostics()

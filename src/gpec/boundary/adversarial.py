@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from gpec.boundary.attack import Network
-from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
-from gpec.boundary.search import Collection, bisect
+from gpec._progress import Progress
+from gpec._randomness import stream
+from gpec._validation import check_choice, check_count, check_finite_array, check_positive
+from gpec.boundary._attack import AttackedModule
+from gpec.boundary._search import Collection, bisect
+from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
-from gpec.model import Model
-from gpec.progress import Progress
-from gpec.table import FloatArray, IntArray
-from gpec.validation import check_choice, check_count, check_finite_array, check_positive, spawn
+from gpec.models import Model
+from gpec.models._torch import is_module
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["AdversarialSampler", "AttackReport"]
 
@@ -114,72 +114,54 @@ class AdversarialSampler(Sampler):
     ) -> BoundarySample:
         """Points of each class's boundary, at most ``n_boundary``; there is no more to find than attacks succeed."""
         self.check()
-        _require_module(model)
+        _require_gradients(model)
         rows_before = model.n_rows
-        if len(model.table.categorical):
-            raise InputError(
-                "AdversarialSampler moves along gradients, which categorical columns do not have; use "
-                "boundary=BisectionSampler()."
-            )
-        rng = spawn(seed, 0)
-        order = rng.permutation(len(Z))[: self._rows_looked_at(model, Z)]
-        labels = model.labels(Z[order])
-        source, target, label = self._jobs(model, labels, rng)
-        low, high = self._bounds(model, Z)
-        network = Network(model, low, high)
-        rows = Z[order[source]]
-        noise = spawn(seed, 1).uniform(-1.0, 1.0, rows.shape)
+        rng = stream(seed, "attacked rows")
+        looked_at = Z[rng.permutation(len(Z))[: self._rows_looked_at(model, Z)]]
+        chosen, label, sign = self._plan(model, model.labels(looked_at), rng)
+        rows = looked_at[chosen]
+        attacked = AttackedModule(model, *self._bounds(model, Z))
+        noise = stream(seed, "attack starts").uniform(-1.0, 1.0, rows.shape)
         with Progress(len(rows), "attacks", progress) as bar:
-            partners, best = self._smallest(network, rows, labels[source], target, noise, bar)
-        radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
-        counts = np.bincount(best[best >= 0], minlength=len(radii))
-        self.report_ = AttackReport(tuple(radii.tolist()), tuple(counts.tolist()), len(rows))
-        hit = best >= 0
-        if self.n_approach and hit.any():
-            partners[hit] = network.approach(
-                rows[hit], labels[source[hit]], target[hit], partners[hit], self.n_approach
-            )
-        sample = self._bisected(model, rows, partners, label, target, hit, n_boundary, spawn(seed, 2))
-        return replace(sample, n_model_rows=model.n_rows - rows_before + network.n_rows)
+            partners, smallest = self._smallest(attacked, rows, label, sign, noise, bar)
+        hit, radii = smallest >= 0, self._sorted_radii()
+        successes = np.bincount(smallest[hit], minlength=len(radii))
+        self.report_ = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
+        rows, label, sign, partners = rows[hit], label[hit], sign[hit], partners[hit]
+        partners = attacked.approach(rows, label, sign, partners, self.n_approach)
+        towards = (sign > 0)[:, None]
+        inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
+        sample = self._bisected(model, inside, outside, label, n_boundary, stream(seed, "attack search"))
+        return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows)
 
     def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:
         """Enough rows to find those of every class among them, unless a class is rare."""
         model.labels(Z[:1])
         return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
 
-    def _jobs(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
-        """Rows to attack, the class to reach (-1: any other), and the class whose boundary is sought."""
-        classes = int(model.n_classes or 2)
-        members = [rng.permutation(np.flatnonzero(labels == y)) for y in range(classes)]
-        empty = [y for y in range(classes) if len(members[y]) == 0]
-        if empty:
-            raise BoundaryNotFoundError(
-                f"The model never predicts class {model.classes.tolist()[empty[0]]!r} for the {len(labels)} rows "
-                "tried; pass rows that it predicts as this class."
-            )
-        jobs = []
-        for y in range(classes):
-            away = members[y][: self.n_untargeted]
-            jobs.append(np.column_stack((away, np.full(len(away), -1), np.full(len(away), y))))
-            if classes == 2:
-                continue  # away from one class is towards the other
-            for v in range(classes):
-                if v != y:
-                    towards = members[v][: self.n_targeted]
-                    jobs.append(np.column_stack((towards, np.full(len(towards), y), np.full(len(towards), y))))
-        source, target, label = np.concatenate(jobs).T
-        return source, target, label
+    def _plan(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, FloatArray]:
+        """Rows to attack, the class whose boundary is sought, and whether towards it (+1) or away from it (-1)."""
+        require_every_class(model, labels)
+        members = [rng.permutation(np.flatnonzero(labels == y)) for y in range(int(model.n_classes or 0))]
+        attacks = []
+        for y, own in enumerate(members):
+            attacks.append((own[: self.n_untargeted], y, -1.0))
+            if not model.is_binary:  # away from one of two classes is towards the other
+                attacks += [(other[: self.n_targeted], y, 1.0) for v, other in enumerate(members) if v != y]
+        counts = [len(rows) for rows, _, _ in attacks]
+        rows, label, sign = zip(*attacks, strict=True)
+        return np.concatenate(rows), np.repeat(label, counts), np.repeat(sign, counts)
 
     def _bounds(self, model: Model, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = Z.shape[1]
         if isinstance(self.bounds, str):
-            if model.table.shape is not None:
+            if model.schema.shape is not None:
                 return np.full(d, Z.min()), np.full(d, Z.max())
             return Z.min(axis=0), Z.max(axis=0)
         pair = []
         for end in self.bounds:
             array = check_finite_array("bounds", end)
-            if array.shape not in ((), (d,), model.table.shape):
+            if array.shape not in ((), (d,), model.schema.shape):
                 raise InputError(f"bounds has an end of shape {array.shape}; expected a number or one a feature.")
             pair.append(np.broadcast_to(array.reshape(-1), (d,)))
         low, high = pair
@@ -187,74 +169,72 @@ class AdversarialSampler(Sampler):
             raise InputError("bounds must have its first end below its second, and all rows between them.")
         return low, high
 
+    def _sorted_radii(self) -> FloatArray:
+        return np.unique(np.asarray(self.radii, dtype=np.float64))
+
     def _smallest(
-        self, network: Network, rows: FloatArray, labels: IntArray, target: IntArray, noise: FloatArray, bar: Progress
+        self,
+        attacked: AttackedModule,
+        rows: FloatArray,
+        label: IntArray,
+        sign: FloatArray,
+        noise: FloatArray,
+        bar: Progress,
     ) -> tuple[FloatArray, IntArray]:
         """The partner of each row at its smallest successful radius, and the index of that radius (-1: none)."""
-        radii = np.sort(np.unique(np.asarray(self.radii, dtype=np.float64)))
-        n = len(rows)
-        partners, best = rows.copy(), np.full(n, -1, dtype=np.int64)
+        radii, n = self._sorted_radii(), len(rows)
+        partners, smallest = rows.copy(), np.full(n, -1, dtype=np.int64)
         # Successful radii lie in [first, last]; last is len(radii) until a success is known.
         first, last = np.zeros(n, dtype=np.int64), np.full(n, len(radii), dtype=np.int64)
-        open_ = np.arange(n)
-        while len(open_):
-            middle = (first[open_] + last[open_]) // 2
-            found, success = network.attack(
-                rows[open_], labels[open_], target[open_], noise[open_], radii[middle], self.norm, self.n_steps
+        pending = np.arange(n)
+        while len(pending):
+            middle = (first[pending] + last[pending]) // 2
+            found, success = attacked.attack(
+                rows[pending], label[pending], sign[pending], noise[pending], radii[middle], self.norm, self.n_steps
             )
-            hit = open_[success]
-            partners[hit], best[hit], last[hit] = found[success], middle[success], middle[success]
-            first[open_[~success]] = middle[~success] + 1
-            done = first[open_] >= last[open_]
+            hit = pending[success]
+            partners[hit], smallest[hit], last[hit] = found[success], middle[success], middle[success]
+            first[pending[~success]] = middle[~success] + 1
+            done = first[pending] >= last[pending]
             bar.advance(int(done.sum()))
-            open_ = open_[~done]
-        return partners, best
+            pending = pending[~done]
+        return partners, smallest
 
     def _bisected(
         self,
         model: Model,
-        rows: FloatArray,
-        partners: FloatArray,
+        inside: FloatArray,
+        outside: FloatArray,
         label: IntArray,
-        target: IntArray,
-        hit: npt.NDArray[np.bool_],
         n_boundary: int,
         rng: np.random.Generator,
     ) -> BoundarySample:
-        classes = 1 if model.is_binary else int(model.n_classes or 0)
-        towards = (target >= 0)[:, None]
-        inside, outside = np.where(towards, partners, rows)[hit], np.where(towards, rows, partners)[hit]
-        label = label[hit]
-        if model.is_binary and len(label):  # one boundary; its points belong to class 0
+        if model.is_binary:  # one boundary; its points belong to class 0
             swap = (label == 1)[:, None]
             inside, outside = np.where(swap, outside, inside), np.where(swap, inside, outside)
             label = np.zeros_like(label)
-        # The network runs in its own precision, the search in double: keep pairs that still differ there.
-        kept = np.zeros(len(label), dtype=bool)
-        if len(label):
-            kept = (model.labels(inside) == label) & (model.labels(outside) != label)
-        found = Collection(model.table, self.tolerance, n_boundary, classes)
-        if kept.any():
-            found.add(*bisect(model, inside[kept], outside[kept], label[kept], self.tolerance, rng))
-        counts = classes * [0]
-        if kept.any():
-            sample = found.sample()
-            counts = np.bincount(sample.label, minlength=classes).tolist()
-        worst = int(np.argmin(counts))
-        if counts[worst] < LEAST_POINTS:
-            whose = "" if model.is_binary else f" for class {model.classes.tolist()[worst]!r}"
+        # The module runs in its own precision, the search in double: keep pairs that still differ there.
+        kept = (model.labels(inside) == label) & (model.labels(outside) != label)
+        found = Collection(model, self.tolerance, n_boundary)
+        found.add(*bisect(model, inside[kept], outside[kept], label[kept], self.tolerance, rng))
+        count, whose = found.scarcest()
+        if count < LEAST_POINTS:
             raise BoundaryNotFoundError(
-                f"Attacks found {counts[worst]} boundary points{whose}, but at least {LEAST_POINTS} are needed "
+                f"Attacks found {count} boundary points{whose}, but at least {LEAST_POINTS} are needed "
                 f"({self.report_.failures} of {self.report_.attempts} attacks failed at every radius); pass more rows, "
                 "raise n_targeted or radii, or use boundary=BisectionSampler()."
             )
-        return sample
+        return found.sample()
 
 
-def _require_module(model: Model) -> None:
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(model.user_model, torch.nn.Module):
+def _require_gradients(model: Model) -> None:
+    if not is_module(model.user_model):
         raise ParameterTypeError(
             f"AdversarialSampler needs the gradients of a torch.nn.Module, got {type(model.user_model).__name__}; use "
             "boundary=BisectionSampler(), or BisectionSampler(n_walk=200) in many dimensions."
+        )
+    if len(model.schema.categorical):
+        raise InputError(
+            "AdversarialSampler moves along gradients, which categorical columns do not have; use "
+            "boundary=BisectionSampler()."
         )

@@ -9,12 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpec.errors import InputError, ModelMismatchError
-from gpec.model import Model
-from gpec.table import FloatArray, IntArray, Table
-from gpec.validation import check_choice, check_count, check_finite_array, make_seed, spawn
+from gpec._randomness import make_seed, stream
+from gpec._validation import check_choice, check_count, check_finite_array
+from gpec.data import Schema
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LEAST_POINTS", "BoundarySample", "Sampler"]
+__all__ = ["LEAST_POINTS", "BoundarySample", "Sampler", "join", "require_every_class"]
 
 LEAST_POINTS = 10
 _CHECKED_POINTS = 100
@@ -63,6 +65,15 @@ class BoundarySample:
         zeros, none = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
         return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.copy())
 
+    def state(self) -> dict[str, Any]:
+        """All there is to know, by name: arrays and a number."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> BoundarySample:
+        """The sample that gave ``state``."""
+        return cls(**state)
+
     def __len__(self) -> int:
         return len(self.points)
 
@@ -76,16 +87,16 @@ class BoundarySample:
 
     def require_belongs(self, model: Model, seed: int) -> None:
         """Raise unless the sample fits ``model`` (which has been called): classes, and labels across some points."""
-        classes = 1 if model.is_binary else int(model.n_classes or 0)
-        counts = np.bincount(self.label, minlength=classes)
-        if len(counts) > classes or counts.min() < LEAST_POINTS:
+        counts = np.bincount(self.label, minlength=model.n_outputs)
+        if len(counts) > model.n_outputs or counts.min() < LEAST_POINTS:
             raise InputError(
                 f"boundary has {counts.tolist()} points by class, but this model needs at least {LEAST_POINTS} for "
-                f"each of {classes}; pass more points, or for several classes a BoundarySample, or use boundary='auto'."
+                f"each of {model.n_outputs}; pass more points, or for several classes a BoundarySample, or use "
+                "boundary='auto'."
             )
         if not (self.residual.any() or (self.switched >= 0).any()):
             return  # points taken on trust
-        part = self.take(spawn(seed, 12).permutation(len(self))[:_CHECKED_POINTS])
+        part = self.take(stream(seed, "boundary check").permutation(len(self))[:_CHECKED_POINTS])
         before, beyond = (model.labels(end) for end in part.ends())
         wrong = before == beyond if model.is_binary else (before != part.label) | (beyond == part.label)
         if wrong.any():
@@ -100,8 +111,7 @@ class BoundarySample:
 
     def take(self, indices: IntArray) -> BoundarySample:
         """The points at ``indices``."""
-        arrays = {f.name: getattr(self, f.name)[indices] for f in fields(self) if f.name != "n_model_rows"}
-        return replace(self, **arrays)
+        return replace(self, **{name: getattr(self, name)[indices] for name in _ARRAYS})
 
     def flipped(self, label: IntArray) -> BoundarySample:
         """The same points seen from their other side, whose classes are ``label``."""
@@ -113,14 +123,23 @@ class BoundarySample:
         return replace(self, points=points, direction=-self.direction, label=label, switched_to=switched_to)
 
 
+_ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name != "n_model_rows")
+
+
 def join(samples: list[BoundarySample]) -> BoundarySample:
     """Several samples as one; the rows spent are added."""
-    arrays = {
-        f.name: np.concatenate([getattr(sample, f.name) for sample in samples])
-        for f in fields(BoundarySample)
-        if f.name != "n_model_rows"
-    }
+    arrays = {name: np.concatenate([getattr(sample, name) for sample in samples]) for name in _ARRAYS}
     return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
+
+
+def require_every_class(model: Model, labels: IntArray) -> None:
+    """Raise unless each class of the model is predicted for some row."""
+    absent = np.setdiff1d(np.arange(int(model.n_classes or 0)), labels)
+    if len(absent):
+        raise BoundaryNotFoundError(
+            f"The model never predicts class {model.class_name(absent[0])} for the {len(labels)} rows tried, so its "
+            "boundary cannot be sampled; pass rows that it predicts as this class."
+        )
 
 
 class Sampler(BaseEstimator, ABC):
@@ -153,6 +172,6 @@ class Sampler(BaseEstimator, ABC):
         check_count("n_boundary", n_boundary, least=LEAST_POINTS)
         check_choice("standardize", standardize, (True, False))
         check_choice("progress", progress, ("auto", True, False))
-        table, Z = Table.learn(X, categorical_features=categorical_features, standardize=standardize)
-        checked = Model(model, table, model_output=model_output, threshold=threshold)
+        schema, Z = Schema.learn(X, categorical_features=categorical_features, standardize=standardize)
+        checked = Model(model, schema, model_output=model_output, threshold=threshold)
         return self.draw(checked, Z, n_boundary, seed=make_seed(random_state), progress=progress)

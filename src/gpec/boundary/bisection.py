@@ -9,15 +9,17 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
-from gpec.boundary.pairs import PairStream
-from gpec.boundary.search import Collection, bisect
-from gpec.boundary.walk import walk
+from gpec._progress import Progress
+from gpec._randomness import stream
+from gpec._validation import check_choice, check_count, check_positive
+from gpec.boundary._pairs import PairStream
+from gpec.boundary._search import Collection, bisect
+from gpec.boundary._walk import walk
+from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
+from gpec.data import Schema
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning
-from gpec.model import Model
-from gpec.progress import Progress
-from gpec.table import FloatArray, IntArray, Table
-from gpec.validation import check_choice, check_count, check_positive, spawn
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["BisectionSampler"]
 
@@ -40,7 +42,7 @@ class BisectionSampler(Sampler):
     tolerance : float
         Longest last bracket, in standardised units.
     n_walk : int
-        Before bisecting, let each partner walk so many steps towards its row (:mod:`gpec.boundary.walk`). In many
+        Before bisecting, let each partner walk so many steps towards its row (:mod:`gpec.boundary._walk`). In many
         dimensions this finds boundary points closer to the data, at the price of one model row a step and pair; 0
         bisects between the rows as they are.
 
@@ -89,43 +91,39 @@ class BisectionSampler(Sampler):
     ) -> BoundarySample:
         self.check()
         rows_before = model.n_rows
-        candidates, labels = self._candidates(model, Z, n_boundary, spawn(seed, 0))
-        classes = range(1) if model.is_binary else range(int(model.n_classes or 0))
-        self._require_classes(model, labels, classes)
-        embedded = model.table.embed(candidates)
-        streams = {
-            y: PairStream(
+        candidates, labels = self._candidates(model, Z, n_boundary, stream(seed, "boundary rows"))
+        _require_classes(model, labels)
+        embedded = model.schema.embed(candidates)
+        sources = [
+            PairStream(
                 embedded,
                 np.flatnonzero(labels == y),
                 np.flatnonzero(labels != y),
                 nearest=self.pairing == "nearest",
-                rng=spawn(seed, 1, y),
+                rng=stream(seed, "boundary pairs", y),
             )
-            for y in classes
-        }
-        rng = spawn(seed, 2)
-        found = Collection(model.table, self.tolerance, n_boundary, len(classes))
+            for y in range(model.n_outputs)
+        ]
+        rng = stream(seed, "boundary search")
+        found = Collection(model, self.tolerance, n_boundary)
         empty_rounds = 0
-        with Progress(n_boundary * len(classes), "boundary", progress) as bar:
+        with Progress(n_boundary * model.n_outputs, "boundary", progress) as bar:
             while empty_rounds < _MAX_EMPTY_ROUNDS:
                 # after a round without a new point try harder
                 least = _LEAST_PAIRS * 2**empty_rounds
-                pairs = {y: streams[y].take(max(count, least)) for y, count in found.missing().items() if count > 0}
-                first = np.concatenate([p[:, 0] for p in pairs.values()] or [np.empty(0, np.int64)])
-                if len(first) == 0:
+                pairs = [(y, sources[y].take(max(count, least))) for y, count in found.missing().items()]
+                if not any(len(pair) for _, pair in pairs):
                     break
-                second = np.concatenate([p[:, 1] for p in pairs.values()])
-                label = np.concatenate([np.full(len(p), y) for y, p in pairs.items()])
+                first, second = np.concatenate([pair for _, pair in pairs]).T
+                label = np.concatenate([np.full(len(pair), y) for y, pair in pairs])
                 A, B = candidates[first], candidates[second]
                 if self.n_walk:
                     B = walk(model, A, B, label, self.n_walk, rng)
-                points, other = bisect(model, A, B, label, self.tolerance, rng)
-                gained = found.add(points, other)
+                gained = found.add(*bisect(model, A, B, label, self.tolerance, rng))
                 bar.advance(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
-        sample = replace(found.sample(), n_model_rows=model.n_rows - rows_before)
-        self._report_shortage(model, sample, n_boundary, classes)
-        return sample
+        _report_shortage(*found.scarcest(), n_boundary)
+        return replace(found.sample(), n_model_rows=model.n_rows - rows_before)
 
     def _candidates(
         self, model: Model, Z: FloatArray, n_boundary: int, rng: np.random.Generator
@@ -134,7 +132,7 @@ class BisectionSampler(Sampler):
         if self.rows == "box":
             rows, labels = np.empty((0, Z.shape[1])), np.empty(0, dtype=np.int64)
             for _ in range(_BOX_ROUNDS):
-                block = _distinct(_uniform_rows(model.table, Z, max(2 * n_boundary, 1_000), rng))
+                block = _distinct(_uniform_rows(model.schema, Z, max(2 * n_boundary, 1_000), rng))
                 rows, labels = np.concatenate((rows, block)), np.append(labels, model.labels(block))
                 if len(np.unique(labels)) == model.n_classes:
                     break
@@ -143,44 +141,37 @@ class BisectionSampler(Sampler):
         enough = max(10 * n_boundary, 20_000)
         low, high = Z.min(axis=0), Z.max(axis=0)
         rows, rest = Z[order[:enough]], Z[order[enough:]]
-        rows = _nudged(model.table, _distinct(rows), low, high, rng)
+        rows = _nudged(model.schema, _distinct(rows), low, high, rng)
         labels = model.labels(rows)
         if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
-            rest = _nudged(model.table, _distinct(rest), low, high, rng)
+            rest = _nudged(model.schema, _distinct(rest), low, high, rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
 
-    def _require_classes(self, model: Model, labels: IntArray, classes: range) -> None:
-        present = np.unique(labels)
-        if len(present) == 1:
-            raise BoundaryNotFoundError(
-                f"The model predicts class {_class_name(model, present[0])} for all {len(labels)} rows tried, so no "
-                "boundary lies between them; pass rows of both classes, change threshold, or use "
-                "boundary=BisectionSampler(rows='box')."
-            )
-        absent = sorted(set(classes) - set(present.tolist()))
-        if absent and not model.is_binary:
-            raise BoundaryNotFoundError(
-                f"The model never predicts class {_class_name(model, absent[0])} for the {len(labels)} rows tried, so "
-                "its boundary cannot be sampled; pass rows that it predicts as this class."
-            )
 
-    def _report_shortage(self, model: Model, sample: BoundarySample, n_boundary: int, classes: range) -> None:
-        counts = np.bincount(sample.label, minlength=len(classes))
-        worst = int(counts.argmin())
-        whose = "" if model.is_binary else f" for class {_class_name(model, worst)}"
-        if counts[worst] < LEAST_POINTS:
-            raise BoundaryNotFoundError(
-                f"Only {counts[worst]} distinct boundary points were found{whose}, but at least {LEAST_POINTS} are "
-                "needed; pass more rows of both classes, or use boundary=BisectionSampler(rows='box')."
-            )
-        if counts[worst] < n_boundary:
-            warnings.warn(
-                f"Found {counts[worst]} distinct boundary points{whose} instead of n_boundary={n_boundary}, because "
-                "further pairs of rows give no new ones; pass more rows, or ask for fewer points.",
-                FewBoundaryPointsWarning,
-                stacklevel=2,
-            )
+def _require_classes(model: Model, labels: IntArray) -> None:
+    if (labels == labels[0]).all():
+        raise BoundaryNotFoundError(
+            f"The model predicts class {model.class_name(labels[0])} for all {len(labels)} rows tried, so no boundary "
+            "lies between them; pass rows of both classes, change threshold, or use "
+            "boundary=BisectionSampler(rows='box')."
+        )
+    require_every_class(model, labels)
+
+
+def _report_shortage(count: int, whose: str, n_boundary: int) -> None:
+    if count < LEAST_POINTS:
+        raise BoundaryNotFoundError(
+            f"Only {count} distinct boundary points were found{whose}, but at least {LEAST_POINTS} are needed; pass "
+            "more rows of both classes, or use boundary=BisectionSampler(rows='box')."
+        )
+    if count < n_boundary:
+        warnings.warn(
+            f"Found {count} distinct boundary points{whose} instead of n_boundary={n_boundary}, because further pairs "
+            "of rows give no new ones; pass more rows, or ask for fewer points.",
+            FewBoundaryPointsWarning,
+            stacklevel=3,
+        )
 
 
 def _distinct(Z: FloatArray) -> FloatArray:
@@ -188,26 +179,22 @@ def _distinct(Z: FloatArray) -> FloatArray:
     return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)
 
 
-def _nudged(table: Table, Z: FloatArray, low: FloatArray, high: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _nudged(schema: Schema, Z: FloatArray, low: FloatArray, high: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Rows moved up by at most a thousandth of a standard deviation, within the range of the data.
 
     Trees put thresholds exactly where the data are. At a row of whole numbers many of them meet, and the class there
     may be that of a single point.
     """
     half_range = high / 2 - low / 2  # at least the standard deviation; without standardisation the scale is 1
-    step = _NUDGE * np.minimum(table.scale, half_range)
-    step[table.categorical] = 0.0
+    step = _NUDGE * np.minimum(schema.scale, half_range)
+    step[schema.categorical] = 0.0
     return np.clip(Z + step * rng.uniform(0.5, 1.0, Z.shape), low, high)
 
 
-def _uniform_rows(table: Table, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+def _uniform_rows(schema: Schema, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     low, high = Z.min(axis=0), Z.max(axis=0)
     t = rng.random((count, Z.shape[1]))
     rows = np.clip((1 - t) * low + t * high, low, high)  # rounding may leave the range, of a constant column above all
-    for j in table.categorical:
+    for j in schema.categorical:
         rows[:, j] = rng.choice(np.unique(Z[:, j]), size=count)  # a declared category may be unknown to the model
     return np.asarray(rows, dtype=np.float64)
-
-
-def _class_name(model: Model, index: int) -> str:
-    return repr(model.classes.tolist()[index])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpec.table import IntArray
+from gpec.typing import IntArray
 
 __all__ = ["Dataset", "stratified_split"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from gpec.datasets.files import File, data_folder, is_here
-from gpec.datasets.registry import FILES
+from gpec.datasets._files import File, data_folder, is_here
+from gpec.datasets._registry import FILES
 
 __all__ = ["available"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpec.datasets._files import checked, data_folder, is_here
+from gpec.datasets._registry import FILES
 from gpec.datasets.base import Dataset
-from gpec.datasets.files import checked, data_folder, is_here
-from gpec.datasets.registry import FILES
 from gpec.errors import CorruptFileError, IncompleteDataWarning
 
 __all__ = ["cifar10", "fashion_mnist", "mnist"]

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from gpec._validation import check_choice
+from gpec.datasets._files import File, checked, data_folder
+from gpec.datasets._registry import FILES, NHANES_TABLES
 from gpec.datasets.base import Dataset, stratified_split
-from gpec.datasets.files import File, checked, data_folder
-from gpec.datasets.registry import FILES, NHANES_TABLES
 from gpec.errors import CorruptFileError
-from gpec.validation import check_choice
 
 __all__ = ["nhanes_diabetes"]
 

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from gpec._randomness import make_seed, stream
+from gpec._validation import check_count, check_finite_array, check_positive
 from gpec.datasets.base import Dataset, stratified_split
 from gpec.errors import InputError
-from gpec.table import FloatArray, IntArray
-from gpec.validation import check_count, check_finite_array, check_positive, make_seed, spawn
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["CurveModel", "absolute_boundary", "cosine_boundary", "linear_boundary"]
 
@@ -137,7 +138,7 @@ def absolute_boundary(n_samples: int = 1_000, *, sharpness: float = 1.0, random_
 
 def _sample(name: str, model: CurveModel, n_samples: int, random_state: Any, word: str) -> Dataset:
     n_samples = check_count("n_samples", n_samples, least=2)
-    rng = spawn(make_seed(random_state))
+    rng = stream(make_seed(random_state), "synthetic rows")
     X = pd.DataFrame(rng.uniform(-_REACH, _REACH, size=(n_samples, 2)), columns=["x1", "x2"])
     y = model.predict(X)
     train, test = stratified_split(y)

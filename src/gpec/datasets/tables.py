@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gpec.datasets._files import checked
+from gpec.datasets._registry import FILES
 from gpec.datasets.base import Dataset, stratified_split
-from gpec.datasets.files import checked
-from gpec.datasets.registry import FILES
-from gpec.table import IntArray
+from gpec.typing import IntArray
 
 __all__ = ["census", "german_credit", "online_shoppers", "pima"]
 

@@ -1,7 +1,9 @@
 """Attributions and their own noise."""
 
-from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel, TreeShap, make_explainer
-from gpec.explainers.base import Attribution, Explainer
+from gpec.explainers._registry import make_explainer
+from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel, TreeShap
+from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import Explainer
 from gpec.explainers.captum import CaptumAdapter
 from gpec.explainers.cxplain import CXPlain
 from gpec.explainers.kernelshap import KernelShap

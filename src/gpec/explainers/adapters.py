@@ -1,8 +1,7 @@
-"""Explainers of others: any callable, any shap explainer, known answers; and which explainer is meant by a name."""
+"""Explainers of others: any callable, any shap explainer, known answers."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gpec.errors import ExplainerError, InputError, ParameterTypeError
-from gpec.explainers.base import Attribution, Explainer, check_attribution
-from gpec.model import Model
-from gpec.table import FloatArray
-from gpec.validation import check_auto_count
+from gpec.errors import ExplainerError, InputError
+from gpec.explainers._coalitions import CountsCoalitions
+from gpec.explainers.attribution import Attribution, check_attribution
+from gpec.explainers.base import Explainer
+from gpec.models import Model
+from gpec.typing import FloatArray
 
 __all__ = [
     "CallableExplainer",
@@ -23,7 +23,6 @@ __all__ = [
     "ShapAdapter",
     "ShapKernel",
     "TreeShap",
-    "make_explainer",
     "preserved_numpy_seed",
 ]
 
@@ -35,7 +34,7 @@ class CallableExplainer(Explainer):
         self.function = function
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        return _as_attribution(self.function(self.model_.table.decode(Z)))
+        return _as_attribution(self.function(self.model_.schema.decode(Z)))
 
 
 class Precomputed(Explainer):
@@ -74,7 +73,7 @@ class Precomputed(Explainer):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        rows = model.table.encode(self.rows, "rows")
+        rows = model.schema.encode(self.rows, "rows")
         answer = Attribution(self.values, self.variance, self.base_values)
         self._known = check_attribution(answer, len(rows), rows.shape[1], model)
         self._place = {_content(rows[i]): i for i in reversed(range(len(rows)))}
@@ -86,12 +85,7 @@ class Precomputed(Explainer):
                 f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "
                 "its attributions too, or an explainer that can answer for any row."
             )
-        known = self._known
-        return Attribution(
-            known.values[places],
-            None if known.variance is None else known.variance[places],
-            None if known.base_values is None else known.base_values[places],
-        )
+        return self._known.map(lambda part: part[places])
 
 
 class ShapAdapter(Explainer):
@@ -136,7 +130,7 @@ class ShapAdapter(Explainer):
         return Attribution(values.mean(axis=0), variance, answers[0].base_values)
 
     def _rows(self, Z: FloatArray) -> Any:
-        rows = self.model_.table.decode(Z)
+        rows = self.model_.schema.decode(Z)
         torch = sys.modules.get("torch")
         data = getattr(getattr(self.explainer, "explainer", None), "data", None)  # of Deep and Gradient
         first = data[0] if isinstance(data, list) and data else None
@@ -145,7 +139,7 @@ class ShapAdapter(Explainer):
         return torch.as_tensor(np.array(rows, dtype=np.float64), dtype=first.dtype, device=first.device)
 
 
-class ShapKernel(Explainer):
+class ShapKernel(CountsCoalitions):
     """KernelSHAP by the shap library, without feature selection, of the model's probabilities.
 
     Parameters
@@ -154,14 +148,7 @@ class ShapKernel(Explainer):
         Coalitions a row; "auto" is shap's ``2 d + 2048``.
     """
 
-    unit = "probability"
     rows_at_once = 1
-
-    def __init__(self, n_samples: int | str = "auto") -> None:
-        self.n_samples = n_samples
-
-    def check(self) -> None:
-        check_auto_count("n_samples", self.n_samples)
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
@@ -199,7 +186,7 @@ class TreeShap(Explainer):
         try:
             self._shap = shap.TreeExplainer(
                 model.user_model,
-                data=model.table.decode(background),
+                data=model.schema.decode(background),
                 feature_perturbation="interventional",
                 model_output="probability",
             )
@@ -213,7 +200,7 @@ class TreeShap(Explainer):
         self._shap.data = self._shap.data.astype(self._shap.model.input_dtype)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        values = self._shap.shap_values(self.model_.table.decode(Z), check_additivity=False)
+        values = self._shap.shap_values(self.model_.schema.decode(Z), check_additivity=False)
         return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
 
 
@@ -225,59 +212,6 @@ _DETERMINISTIC = (
     "LinearExplainer",
     "TreeExplainer",
 )
-
-# Name -> where its class is; imported when asked for, so that a name costs nothing until it is used.
-_BY_NAME = {
-    "bayeslime": "gpec.explainers.lime.BayesLime",
-    "bayesshap": "gpec.explainers.lime.BayesShap",
-    "cxplain": "gpec.explainers.cxplain.CXPlain",
-    "exact": "gpec.explainers.shapley.ExactShapley",
-    "kernelshap": "gpec.explainers.kernelshap.KernelShap",
-    "lime": "gpec.explainers.lime.Lime",
-    "shapley_sampling": "gpec.explainers.shapley.ShapleySampling",
-    "tree": "gpec.explainers.adapters.TreeShap",
-}
-_CAPTUM = "captum:"  # then the name of its method
-
-
-def make_explainer(explainer: Any) -> Explainer:
-    """The explainer meant by a name, an object of gpec or shap, or a function; new, not bound to a model."""
-    if isinstance(explainer, Explainer):
-        # a new object: binding it to a model leaves the user's alone, but what that holds is used, not copied
-        fresh = type(explainer)(**explainer.get_params(deep=False))
-        fresh.check()
-        return fresh
-    if isinstance(explainer, str):
-        return _named(explainer)
-    if isinstance(explainer, type):
-        raise ParameterTypeError(f"explainer is the class {explainer.__name__}; pass an instance of it.")
-    of_shap = type(explainer).__module__.partition(".")[0] == "shap"
-    if of_shap and type(explainer).__name__ == "Explanation":
-        if explainer.data is None:
-            raise InputError("explainer is a shap.Explanation without its rows; set its data to the rows explained.")
-        return Precomputed(explainer.data, explainer.values, base_values=explainer.base_values)
-    if callable(explainer):
-        return ShapAdapter(explainer) if of_shap else CallableExplainer(explainer)
-    raise ParameterTypeError(
-        f"explainer must be a name, an explainer object or a callable, got {type(explainer).__name__}."
-    )
-
-
-def _named(name: str) -> Explainer:
-    if name.startswith(_CAPTUM):
-        from gpec.explainers.captum import CaptumAdapter
-
-        explainer: Explainer = CaptumAdapter(name.removeprefix(_CAPTUM))
-    elif name in _BY_NAME:
-        module, _, kind = _BY_NAME[name].rpartition(".")
-        explainer = getattr(importlib.import_module(module), kind)()
-    else:
-        raise InputError(
-            f"explainer={name!r} is not one of {sorted([*_BY_NAME, _CAPTUM + '<Name>'])}; a shap explainer or any "
-            "function X -> (n, d) can be passed instead."
-        )
-    explainer.check()
-    return explainer
 
 
 def _content(row: FloatArray) -> bytes:

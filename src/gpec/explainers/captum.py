@@ -13,11 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.explainers._baseline import typical_row
 from gpec.explainers.adapters import preserved_numpy_seed
-from gpec.explainers.base import Attribution, Explainer
-from gpec.explainers.baseline import typical_row
-from gpec.model import Model
-from gpec.table import FloatArray
+from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import Explainer
+from gpec.models import Model
+from gpec.models._torch import as_tensor, evaluation_mode
+from gpec.typing import FloatArray
 
 __all__ = ["CaptumAdapter"]
 
@@ -111,10 +113,10 @@ class CaptumAdapter(Explainer):
             )
         self._method = _METHODS[self.method]
         self.stochastic = self._method.stochastic
-        rows = background if self._method.baseline == "many" else typical_row(background, model.table)[None]
+        rows = background if self._method.baseline == "many" else typical_row(background, model.schema)[None]
         if self._method.baseline == "many" and len(rows) == 1:
             rows = np.repeat(rows, 2, axis=0)  # captum asks for several
-        self._baselines = self._tensor(rows)
+        self._baselines = as_tensor(model.user_model, model.schema.decode(rows))
         self._base_values = model.probabilities(rows).mean(axis=0) if self._method.adds_up else None
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -125,25 +127,18 @@ class CaptumAdapter(Explainer):
             options.setdefault("baselines", self._baselines)
         module = self.model_.user_model
         attributions = []
-        with _in_evaluation(module):
+        with evaluation_mode(module), warnings.catch_warnings():
+            # captum announces hooks, which it takes away again
+            warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
             method = getattr(captum.attr, self.method)(_probability(self.model_))
-            for label in range(1 if self.model_.is_binary else int(self.model_.n_classes or 1)):
+            for label in range(self.model_.n_outputs):
                 # the same draws for each class
                 with preserved_numpy_seed(seeds[0]), _preserved_torch_seed(seeds[0]):
-                    inputs = self._tensor(Z).requires_grad_(True)
+                    inputs = as_tensor(module, self.model_.schema.decode(Z)).requires_grad_(True)
                     answer = method.attribute(inputs, target=label, **options)
                 attributions.append(answer.detach().cpu().double().numpy())
         base = None if self._base_values is None else np.tile(self._base_values, (len(Z), 1))
         return Attribution(np.stack(attributions, axis=-1), base_values=base)
-
-    def _tensor(self, Z: FloatArray) -> Any:
-        import torch
-
-        parameter = next(self.model_.user_model.parameters(), None)
-        dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-        device = torch.device("cpu") if parameter is None else parameter.device
-        rows = np.array(self.model_.table.decode(Z), dtype=np.float64)
-        return torch.as_tensor(rows, dtype=dtype, device=device)
 
 
 def _probability(model: Model) -> Any:
@@ -171,19 +166,6 @@ def _probability(model: Model) -> Any:
             return self.sigmoid(output if columns == 1 else output[:, 1:] - output[:, :1])
 
     return Probability().eval()
-
-
-@contextmanager
-def _in_evaluation(module: Any) -> Iterator[None]:
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        with warnings.catch_warnings():
-            # captum announces hooks, which it takes away again
-            warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
-            yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 @contextmanager

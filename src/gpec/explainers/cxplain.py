@@ -14,13 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpec._randomness import stream
+from gpec._validation import check_choice, check_count
+from gpec.data.schema import column_moments
 from gpec.errors import InputError, MissingExtraError, ModelCallError, ModelOutputError, ParameterTypeError
-from gpec.explainers.base import Attribution, Explainer
-from gpec.explainers.baseline import typical_row
-from gpec.explainers.cxplain_networks import MLP, Network, UNet, train
-from gpec.model import Model
-from gpec.table import FloatArray, IntArray
-from gpec.validation import check_choice, check_count, spawn
+from gpec.explainers._baseline import typical_row
+from gpec.explainers._cxplain_networks import MLP, Architecture, UNet, train
+from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import Explainer
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["CXPlain"]
 
@@ -123,30 +126,28 @@ class CXPlain(Explainer):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        d, table = background.shape[1], model.table
-        self._typical = typical_row(background, table)
+        d, schema = background.shape[1], model.schema
+        self._typical = typical_row(background, schema)
         self._part_of, self._n_parts = np.arange(d), d
         if self.image_shape is not None:
-            if int(np.prod(self.image_shape)) != d or len(table.categorical):
+            if int(np.prod(self.image_shape)) != d or len(schema.categorical):
                 raise InputError(
-                    f"image_shape={tuple(self.image_shape)!r} does not fit rows of {len(table.continuous)} numbers and "
-                    f"{len(table.categorical)} categories; give the shape of one flattened image."
+                    f"image_shape={tuple(self.image_shape)!r} does not fit rows of {len(schema.continuous)} numbers "
+                    f"and {len(schema.categorical)} categories; give the shape of one flattened image."
                 )
             side = _patch_side(self.image_shape, self.patch)
             self._part_of = np.tile(_patches(self.image_shape, side), int(self.image_shape[0]))
             self._n_parts = int(self._part_of.max()) + 1
-        self._network = self._make_network()
-        self.rows_at_once = self._network.rows_at_once(self.n_estimators)
+        self._architecture = self._make_architecture()
+        self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        chosen = np.sort(spawn(seed, 40).permutation(len(rows))[: self.n_train])
+        chosen = np.sort(stream(seed, "cxplain rows").permutation(len(rows))[: self.n_train])
         rows = rows[chosen]
-        self._center, self._scale = rows.mean(axis=0), rows.std(axis=0)
-        self._scale[self._scale <= 1e-12 * np.abs(self._center)] = 1.0
-        self._scale[self._scale == 0] = 1.0
+        self._center, self._scale = column_moments(rows)
         targets = _shares(self._increases(rows, chosen))
-        rngs = [spawn(seed, 41, member) for member in range(self.n_estimators)]
-        self.weights_ = train(self._network, self._inputs(rows), targets, rngs, int(self.n_epochs))
+        rngs = [stream(seed, "cxplain members", member) for member in range(self.n_estimators)]
+        self.weights_ = train(self._architecture, self._inputs(rows), targets, rngs, int(self.n_epochs))
 
     def fitted_state(self) -> dict[str, Any]:
         return {"center": self._center, "scale": self._scale, "weights": list(self.weights_)}
@@ -156,18 +157,18 @@ class CXPlain(Explainer):
         self.weights_ = [np.asarray(weight) for weight in state["weights"]]
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        shares = self._network.shares(self.weights_, self._inputs(Z))
+        shares = self._architecture.shares(self.weights_, self._inputs(Z))
         size = np.bincount(self._part_of)[self._part_of][:, None]
         values = shares.mean(axis=0)[:, self._part_of] / size
         variance = shares.var(axis=0, ddof=1)[:, self._part_of] / size**2
         return Attribution(values, variance)
 
-    def _make_network(self) -> Network:
-        outputs = 1 if self.model_.is_binary else int(self.model_.n_classes or 1)
+    def _make_architecture(self) -> Architecture:
+        outputs = self.model_.n_outputs
         if self.image_shape is None:
             hidden = 64 if isinstance(self.hidden, str) else int(self.hidden)
-            table = self.model_.table
-            n_inputs = len(table.continuous) + sum(len(names) for names in table.categories.values())
+            schema = self.model_.schema
+            n_inputs = len(schema.continuous) + sum(len(names) for names in schema.categories.values())
             return MLP(n_inputs, self._n_parts, outputs, hidden)
         c, h, w = (int(size) for size in self.image_shape)
         hidden = 8 if isinstance(self.hidden, str) else int(self.hidden)
@@ -175,10 +176,10 @@ class CXPlain(Explainer):
 
     def _inputs(self, Z: FloatArray) -> FloatArray:
         """Standardised numbers, then a 0/1 column for each category."""
-        table = self.model_.table
-        numbers = table.continuous
+        schema = self.model_.schema
+        numbers = schema.continuous
         parts = [(Z[:, numbers] - self._center[numbers]) / self._scale[numbers]]
-        parts += [1.0 * (Z[:, [j]] == np.arange(len(table.categories[int(j)]))) for j in table.categorical]
+        parts += [1.0 * (Z[:, [j]] == np.arange(len(schema.categories[int(j)]))) for j in schema.categorical]
         return np.ascontiguousarray(np.hstack(parts))
 
     def _increases(self, rows: FloatArray, places: IntArray) -> FloatArray:
@@ -198,7 +199,6 @@ class CXPlain(Explainer):
                 raise type(error)(
                     f"{str(error).rstrip('.')}; this was while CXPlain masked parts of {which}.", error.rows
                 ) from error.__cause__
-            p = p.reshape(*p.shape[:2], -1)
             blocks.append(_increase(p[:, :1], p[:, 1:], self._truth(p[:, :1])))
         return np.concatenate(blocks)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpec.explainers.base import Attribution
-from gpec.explainers.bayes_regression import LinearPosterior, Moments, sandwich_variance
-from gpec.explainers.local_regression import BayesRegression, PerturbsNeighbors
-from gpec.explainers.perturbation import Coalitions, Perturbed, Perturbs, batch
-from gpec.model import Model
-from gpec.table import FloatArray
-from gpec.validation import check_count, check_positive, spawn
+from gpec._randomness import stream
+from gpec._validation import check_count, check_positive
+from gpec.explainers._bayes_regression import LinearPosterior, Moments, sandwich_variance
+from gpec.explainers._local_regression import BayesRegression, PerturbsNeighbors
+from gpec.explainers._perturbation import Coalitions, Perturbed, Perturbs, batch
+from gpec.explainers.attribution import Attribution
+from gpec.models import Model
+from gpec.typing import FloatArray
 
 __all__ = ["BayesLime", "BayesShap", "Lime"]
 
@@ -21,7 +22,7 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     ``n_samples`` perturbations of a row are drawn as LIME does and weighted by ``exp(-D^2 / (2 width^2))``, where D is
     the distance to the row in standard deviations, a different category counting 1. The posterior of the coefficients
     is in closed form, a Student t with as many degrees of freedom as perturbations
-    (:class:`~gpec.explainers.bayes_regression.LinearPosterior`). Nothing is discretised and all features are explained.
+    (see ``_bayes_regression.LinearPosterior``). Nothing is discretised and all features are explained.
 
     Values ``(n, d)`` or ``(n, d, c)`` are coefficients: for a number, the change of probability for one standard
     deviation of the training rows; for a category, for having the row's own rather than another. The variance is their
@@ -95,7 +96,7 @@ class BayesShap(BayesRegression):
     same; the full coalition (the row) and the empty one (the mean over all background rows) are always there, with
     the share of the weight that their kernel weight 1 is of all coalitions'. The posterior of the coefficients is in
     closed form, a Student t with as many degrees of freedom as coalitions
-    (:class:`~gpec.explainers.bayes_regression.LinearPosterior`).
+    (see ``_bayes_regression.LinearPosterior``).
 
     Values ``(n, d)`` or ``(n, d, c)`` estimate Shapley values of the probability; with the intercept (``base_values``)
     they add to the model's answer nearly, not exactly. The variance is their posterior variance.
@@ -156,7 +157,7 @@ class BayesShap(BayesRegression):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        self._empty = model.probabilities(background).reshape(len(background), -1).mean(axis=0)
+        self._empty = model.probabilities(background).mean(axis=0)
 
     def _model_rows(self) -> int:
         return super()._model_rows() * self.n_background
@@ -171,7 +172,7 @@ class BayesShap(BayesRegression):
         return outputs
 
     def _base_values(self, posterior: LinearPosterior) -> FloatArray:
-        return self._shaped(posterior.intercept)
+        return posterior.intercept
 
 
 class Lime(PerturbsNeighbors):
@@ -227,9 +228,9 @@ class Lime(PerturbsNeighbors):
         check_positive("alpha", self.alpha)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        drawn = batch(self._maker(), Z, [spawn(seed) for seed in seeds], self.n_samples, first=True)
+        drawn = batch(self._maker(), Z, [stream(seed, "perturbations") for seed in seeds], self.n_samples, first=True)
         y = self._outputs(drawn)
         fit = Moments.of(drawn.features, y, drawn.weights).solve(self.alpha, intercept_prior=0.0)
         random = slice(1, None)  # the first is the row itself in every draw
         variance = sandwich_variance(fit, drawn.features[:, random], y[:, random], drawn.weights[:, random])
-        return Attribution(self._shaped(fit.coefficients), self._shaped(variance))
+        return Attribution(fit.coefficients, variance)

@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpec._shapes import at_the_door
+from gpec._validation import check_finite_array, check_positive
 from gpec.errors import InputError, StochasticExplainerWarning
-from gpec.explainers.base import Attribution, Explainer
-from gpec.table import FloatArray
-from gpec.validation import check_finite_array, check_positive
+from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import Explainer
+from gpec.typing import FloatArray
 
 __all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "noise_variance", "observe"]
 
@@ -49,7 +51,7 @@ def observe(
     seed: int,
     progress: Literal["auto"] | bool,
 ) -> Attribution:
-    """Attributions of encoded rows, and their variance if the explainer or resampling gives one.
+    """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 
     With ``noise="resample"`` the values are the mean over ``n_resamples`` runs of distinct seeds and the variance is
     that of the mean: the runs' variance (ddof 1) divided by their number. With ``"resample-paper"`` the values are
@@ -77,14 +79,17 @@ def observe(
 def noise_variance(
     noise: Any, attribution: Attribution, explainer: Explainer | None, Z: FloatArray, seed: int
 ) -> tuple[FloatArray, str]:
-    """``U``, the noise variance of the attributions at the explained rows, and where it comes from."""
+    """``U (n, d, c)``, the noise variance of the attributions at the explained rows, and where it comes from."""
     shape = attribution.values.shape
     if not isinstance(noise, str):
         given = np.asarray(noise, dtype=np.float64)
-        if given.ndim <= 2 < len(shape):
+        if given.ndim <= 2:
             given = given[..., None]  # the same for all classes
         if not _broadcasts(given.shape, shape):
-            raise InputError(f"noise has shape {given.shape}, which does not fit the attributions' shape {shape}.")
+            raise InputError(
+                f"noise has shape {np.shape(noise)}, which does not fit the attributions' shape "
+                f"{at_the_door(attribution.values).shape}."
+            )
         return np.broadcast_to(given, shape).copy(), "given"
     if _resampled(noise) and explainer is None:
         raise InputError(
@@ -97,7 +102,7 @@ def noise_variance(
             "The explainer answers differently from run to run but gives no variance, so its noise is not part of the "
             "uncertainty; use noise='resample' to estimate it, or noise='none' to accept this.",
             StochasticExplainerWarning,
-            stacklevel=3,
+            stacklevel=4,  # the line that called fit, above the stage that observes
         )
         return np.zeros(shape), "none, though the explainer is stochastic"
     return np.zeros(shape), "none"

@@ -11,11 +11,12 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
+from gpec._randomness import make_seed, stream
+from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
-from gpec.geometry.geodesic import choose_landmarks, shortest_paths
-from gpec.geometry.neighbors import approximate_neighbors, exact_neighbors
-from gpec.table import FloatArray, IntArray
-from gpec.validation import check_choice, check_count, check_finite_array, make_seed, spawn
+from gpec.geometry._geodesic import choose_landmarks, shortest_paths
+from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["GeodesicGraph"]
 
@@ -23,6 +24,7 @@ __all__ = ["GeodesicGraph"]
 _AUTO_LANDMARKS = 1_250
 _ENTRIES_FOR_MEDIAN = 1_000_000  # of more distances, an evenly spaced part tells the median
 _MOST_LANDMARKS = 5_000
+_ARRAYS = ("points", "component", "landmarks", "multiplicity")
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
 
 
@@ -113,14 +115,26 @@ class GeodesicGraph:
         order = np.argsort(first)  # distinct points keep the order in which they came
         points, multiplicity = points[first[order]], multiplicity[order]
         centred = _centred(points)
-        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, spawn(seed, 0))
+        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, stream(seed, "graph neighbors"))
         component = _components(adjacency)
         if components == "bridge":
             adjacency, component = _bridge(centred, adjacency, component)
         J = len(points)
         wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
-        landmarks = choose_landmarks(centred, component, wanted, spawn(seed, 1))
+        landmarks = choose_landmarks(centred, component, wanted, stream(seed, "graph landmarks"))
         return cls(points, adjacency, component, landmarks, multiplicity.astype(np.int64), progress)
+
+    def state(self) -> dict[str, Any]:
+        """All there is to know, by name: arrays, those of the adjacency in a dict of their own."""
+        edges = {name: getattr(self.adjacency, name) for name in ("data", "indices", "indptr")}
+        return {**{name: getattr(self, name) for name in _ARRAYS}, "adjacency": edges}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> GeodesicGraph:
+        """The graph that gave ``state``."""
+        J, edges = len(state["points"]), state["adjacency"]
+        adjacency = csr_array((edges["data"], edges["indices"], edges["indptr"]), shape=(J, J))
+        return cls(adjacency=adjacency, **{name: state[name] for name in _ARRAYS})
 
     def __len__(self) -> int:
         return len(self.points)

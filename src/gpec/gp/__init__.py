@@ -1,15 +1,18 @@
 """Gaussian process regression of attributions, one feature at a time."""
 
-from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
+from gpec.gp._solver import Prediction
+from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters, learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
-from gpec.gp.regression import ExactPosterior, Posterior, Prediction
+from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior
 
 __all__ = [
     "ExactPosterior",
+    "LeaveOneOut",
     "LowRankPosterior",
     "Parameters",
     "Posterior",
     "Prediction",
     "fit_parameters",
     "fixed_parameters",
+    "learn_kernel",
 ]

@@ -1,27 +1,38 @@
-r"""Scale, mean and nugget of each feature by marginal likelihood.
+r"""All that is learned from attributions, by marginal likelihood.
 
 The attributions ``y`` of one feature at the ``N`` explained rows follow
 
-    y ~ N(m 1, A),   A = s (K + g I) + diag(u),
+    y ~ N(m 1, s (K + diag(h))),   h = g + u / s,
 
-with output scale ``s``, constant mean ``m``, nugget ``g`` (variation the kernel cannot explain) and known noise ``u``.
-The mean is integrated out under a flat prior, so that the scale is not biased for few rows:
+with kernel matrix ``K``, output scale ``s``, constant mean ``m``, nugget ``g`` (variation the kernel cannot explain)
+and known noise variance ``u``. The mean is integrated out under a flat prior, so that the scale is not biased for few
+rows.
+With ``A = K + diag(h)`` and ``P = A^-1 - A^-1 1 1' A^-1 / (1' A^-1 1)``, the deviance is, up to a constant,
 
-    -2 log p(y | s, g) = y' P y + log|A| + log(1' A^-1 1) + const,   P = A^-1 - A^-1 1 1' A^-1 / (1' A^-1 1).
+    -2 log p(y | s, g) = y' P y / s + (N - 1) log s + log|A| + log(1' A^-1 1),                                    (*)
+    its derivative by K is P - P y y' P / s.
+
+With the mean fixed at 0, ``P = A^-1``, the last term is absent and ``N`` stands for ``N - 1``. Each feature has its own
+``s`` and ``g``; the free parameters of the kernel are shared, and (*) is summed over the features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
-from scipy.optimize import minimize, minimize_scalar
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.stats.qmc import Halton
 
-from gpec.table import FloatArray
+from gpec.data import Rows
+from gpec.gp._gram import Gram, Spectrum, feature_grams
+from gpec.kernels import Kernel
+from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LARGEST_NOISE", "LEAST_NUGGET", "Parameters", "fit_parameters", "fixed_parameters"]
+__all__ = ["LARGEST_NOISE", "LEAST_NUGGET", "Parameters", "fit_parameters", "fixed_parameters", "learn_kernel"]
 
 # Without a nugget the scale of a deterministic explainer would be set by the jitter.
 LEAST_NUGGET = 1e-6
@@ -30,6 +41,10 @@ LARGEST_NOISE = 1e100
 _LARGEST_NUGGET = 1e4
 _LEAST_SPREAD = 1e-152  # its square is still a number
 _SCALE_RANGE = (1e-8, 1e8)  # in units of the attributions' variance
+_GRID = 48
+_ROWS_FOR_KERNEL = 300
+_ROWS_FOR_STARTS = 150
+_STARTS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,102 +65,226 @@ class Parameters:
     nugget: FloatArray
     free_mean: bool
 
+    def of(self, features: IntArray) -> Parameters:
+        """Those of some features."""
+        return Parameters(self.scale[features], self.nugget[features], self.free_mean)
+
 
 def fixed_parameters(scale: float, d: int) -> Parameters:
     """The same scale for all features, zero mean and no nugget: the paper's model."""
     return Parameters(np.full(d, float(scale)), np.zeros(d), free_mean=False)
 
 
-def fit_parameters(K: FloatArray, Y: FloatArray, U: FloatArray) -> Parameters:
-    """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``, kernel matrix ``K (N, N)``."""
-    eigenvalues, Q = eigh(K, driver="evd")
-    eigenvalues = np.maximum(eigenvalues, 0.0)
+def fit_parameters(K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray) -> Parameters:
+    """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``.
+
+    ``K (N, N)`` is the kernel matrix, or there is one for each group of features.
+    """
     d = Y.shape[1]
+    grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)
-    seen: dict[bytes, int] = {}
-    for f in range(d):
-        # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
-        same = seen.setdefault(np.concatenate((Y[:, f], U[:, f])).tobytes(), f)
-        if same != f:
-            scale[f], nugget[f] = scale[same], nugget[same]
+    spread = _spread(Y)
+    for features, gram in grams:
+        varies = features[spread[features] > 0]
+        if not len(varies):
             continue
-        size = float(np.abs(Y[:, f]).max())
-        spread = float((Y[:, f] / size).std() * size) if size > 0 else 0.0
-        if spread <= max(1e-13 * size, _LEAST_SPREAD):
-            continue  # the feature is never used: nothing varies
-        y = (Y[:, f] - Y[:, f].mean()) / spread
+        y = (Y[:, varies] - Y[:, varies].mean(axis=0)) / spread[varies]
         with np.errstate(over="ignore"):
-            u = np.minimum(U[:, f] / spread**2, LARGEST_NOISE)
-        if np.ptp(u) == 0:
-            s, g = _constant_noise(eigenvalues, Q.T @ y, Q.sum(axis=0), float(u[0]))
-        else:
-            s, g = _varying_noise(K, y, u, _constant_noise(eigenvalues, Q.T @ y, Q.sum(axis=0), 0.0))
-        scale[f], nugget[f] = s * spread**2, g
+            u = np.minimum(U[:, varies] / spread[varies] ** 2, LARGEST_NOISE)
+        # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
+        _, first, twin = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
+        s, g = _scale_and_nugget(gram, y[:, first], u[:, first])
+        scale[varies], nugget[varies] = s[twin.ravel()] * spread[varies] ** 2, g[twin.ravel()]
     return Parameters(scale, nugget, free_mean=True)
 
 
-def _constant_noise(eigenvalues: FloatArray, z: FloatArray, o: FloatArray, u: float) -> tuple[float, float]:
-    """Scale and nugget when the noise is the same for all rows; ``z = Q'y``, ``o = Q'1``."""
-    n = len(z)
+def learn_kernel(
+    kernel: Kernel, X: Any, Y: FloatArray, U: FloatArray, output_scale: float | Literal["evidence"] = "evidence"
+) -> Kernel:
+    """The fitted kernel with the free parameters under which the attributions are most likely.
 
-    def terms(h: float) -> tuple[float, float]:
-        w = 1.0 / (eigenvalues + h)
-        precision = float(o**2 @ w)
-        residual = z - (o * z @ w) / precision * o
-        return float(residual**2 @ w), float(-np.log(w).sum() + np.log(precision))
+    Parameters
+    ----------
+    kernel : Kernel
+        A fitted kernel; it is returned as it is if it has no free parameters or no attribution varies.
+    X : Rows or array of shape (N, D)
+        Explained rows. At most 300 of them are used, evenly spaced.
+    Y, U : arrays of shape (N, d)
+        Their attributions and noise variance. Noise enters as each feature's mean over the rows.
+    output_scale : "evidence" or float
+        With "evidence" each feature has its own best scale and nugget and an unknown mean; with a number it has that
+        scale and the mean 0.
 
-    def profile(log_h: float) -> float:
-        quadratic, log_determinant = terms(float(np.exp(log_h)))
-        return float((n - 1) * np.log(quadratic) + log_determinant)
+    Notes
+    -----
+    Points that fill the bounded space of :attr:`Kernel.theta` evenly are tried first; from the best of them, and from
+    where the kernel stands, a search follows the gradient.
+    """
+    free_scale = isinstance(output_scale, str)
+    some = np.arange(0, len(Y), max(len(Y) // _ROWS_FOR_KERNEL, 1))[:_ROWS_FOR_KERNEL]
+    rows, Y, U = Rows.of(X)[some], Y[some], U[some]
+    spread = _spread(Y)
+    varies = np.flatnonzero(spread > 0)
+    if kernel.n_dims == 0 or not len(varies) or len(rows) < 3 or not np.ptp(rows.embedded, axis=0).any():
+        return kernel
+    # a free scale makes units irrelevant; a given one has them
+    unit = spread[varies] if free_scale else np.ones(len(varies))
+    y, u = Y[:, varies] / unit, U[:, varies].mean(axis=0) / unit**2
+    if free_scale:
+        y = y - y.mean(axis=0)
 
-    low, high = np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET)
-    h = float(np.exp(_minimize_on(profile, low, high)))
-    s = _within_range(terms(h)[0] / (n - 1))
-    if h - u / s >= LEAST_NUGGET:
-        return s, h - u / s
+    def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
+        tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
+        for features, gram in feature_grams(tried, rows, Y.shape[1]):
+            own = np.flatnonzero(np.isin(varies, features))
+            if len(own):
+                K, dK = tried.gram_gradient(rows, gram.feature) if gradient else (gram.matrix, None)
+                curve = _Curve(Spectrum.of(K), y[:, own], free_scale)
+                s, h = curve.best(u[own]) if free_scale else (np.full(len(own), float(output_scale)), u[own])
+                h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
+                total += float(curve.deviance(s, h).sum())
+                if dK is not None:
+                    slope += np.einsum("ij,ijp->p", curve.by_matrix(s, h), dK)
+        return total, slope
 
-    def at_least_nugget(log_s: float) -> float:  # the stated noise is all the unexplained variation there is
-        s = float(np.exp(log_s))
-        quadratic, log_determinant = terms(LEAST_NUGGET + u / s)
-        return float(quadratic / s + (n - 1) * log_s + log_determinant)
+    bounds = kernel.bounds
+    design = bounds[:, 0] + Halton(len(bounds), scramble=False).random(12 * len(bounds) + 1)[1:] * np.ptp(
+        bounds, axis=1
+    )
+    tried = np.vstack((np.clip(kernel.theta, *bounds.T), design))
+    values = np.array([objective(theta, gradient=False)[0] for theta in tried])
+    starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
+    found = [minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+    best = min(found, key=lambda fit: float(fit.fun))
+    return kernel.with_theta(best.x if best.fun <= values.min() else tried[values.argmin()])
 
-    return float(np.exp(_minimize_on(at_least_nugget, *np.log(_SCALE_RANGE)))), LEAST_NUGGET
+
+def _spread(Y: FloatArray) -> FloatArray:
+    """Standard deviation of each column, 0 where it does not vary beyond rounding."""
+    size = np.abs(Y).max(axis=0)
+    spread = (Y / np.where(size > 0, size, 1.0)).std(axis=0) * size
+    return np.where(spread > np.maximum(1e-13 * size, _LEAST_SPREAD), spread, 0.0)
 
 
-def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: tuple[float, float]) -> tuple[float, float]:
-    """Scale and nugget when each row has its own noise."""
-    n = len(y)
-    identity = np.eye(n)
+class _Curve:
+    """The deviance (*) where the noise is the same for all rows; ``y (n, d)``, one column a feature."""
 
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        s, g = np.exp(theta)
-        latent = s * (K + g * identity)
-        factor = cho_factor(latent + np.diag(u), lower=True)
-        inverse = cho_solve(factor, identity)
+    def __init__(self, spectrum: Spectrum, y: FloatArray, free_mean: bool) -> None:
+        self.spectrum, self.free_mean = spectrum, free_mean
+        self.z = spectrum.Q.T @ y
+        self.freedom = len(y) - free_mean
+
+    def terms(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``y' P y`` and the last two terms of (*) for each feature, at ``h (d,)``."""
+        w = 1.0 / (self.spectrum.values[:, None] + h)
+        quadratic, logarithm = (self.z**2 * w).sum(axis=0), -np.log(w).sum(axis=0)
+        if self.free_mean:
+            o = self.spectrum.ones[:, None]
+            precision = (o**2 * w).sum(axis=0)
+            residual = self.z - o * ((o * self.z * w).sum(axis=0) / precision)
+            quadratic, logarithm = (residual**2 * w).sum(axis=0), logarithm + np.log(precision)
+        return quadratic, logarithm
+
+    def deviance(self, s: FloatArray, h: FloatArray) -> FloatArray:
+        return _deviance(*self.terms(h), s, self.freedom)
+
+    def best(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The best ``s`` and ``h``; the noise ``u (d,)`` must fit in: ``h >= LEAST_NUGGET + u / s``."""
+
+        def free(log_h: FloatArray) -> FloatArray:
+            quadratic, logarithm = self.terms(np.exp(log_h))
+            return _deviance(quadratic, logarithm, quadratic / self.freedom, self.freedom)
+
+        def at_least_nugget(log_s: FloatArray) -> FloatArray:  # the stated noise is all that the kernel leaves
+            s = np.exp(log_s)
+            return self.deviance(s, LEAST_NUGGET + u / s)
+
+        h = np.exp(_least_points(free, np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET), self.z.shape[1]))
+        s = np.clip(self.terms(h)[0] / self.freedom, *_SCALE_RANGE)
+        tight = h < LEAST_NUGGET + u / s
+        if tight.any():
+            other = np.exp(
+                _least_points(at_least_nugget, np.log(_SCALE_RANGE[0]), np.log(_SCALE_RANGE[1]), self.z.shape[1])
+            )
+            s = np.where(tight, other, s)
+            h = np.where(tight, LEAST_NUGGET + u / s, h)
+        return s, h
+
+    def by_matrix(self, s: FloatArray, h: FloatArray) -> FloatArray:
+        """The derivative of the summed deviance by the kernel matrix."""
+        Q, o = self.spectrum.Q, self.spectrum.ones[:, None]
+        w = 1.0 / (self.spectrum.values[:, None] + h)
+        columns, z = [], self.z
+        if self.free_mean:
+            precision = (o**2 * w).sum(axis=0)
+            z = z - o * ((o * z * w).sum(axis=0) / precision)
+            columns.append(o * w / np.sqrt(precision))
+        columns.append(z * w / np.sqrt(s))
+        R = Q @ np.hstack(columns)
+        return np.asarray((Q * w.sum(axis=1)) @ Q.T - R @ R.T)
+
+
+def _deviance(quadratic: FloatArray, logarithm: FloatArray, s: FloatArray, freedom: int) -> FloatArray:
+    return np.asarray(quadratic / s + freedom * np.log(s) + logarithm)
+
+
+def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
+    curve = _Curve(gram.spectrum, y, free_mean=True)
+    s, h = curve.best(u.mean(axis=0))
+    g = np.maximum(h - u.mean(axis=0) / s, LEAST_NUGGET)
+    for f in np.flatnonzero(np.ptp(u, axis=0) > 0):
+        s[f], g[f] = _varying_noise(gram.matrix, y[:, f], u[:, f], np.array([s[f], g[f]]))
+    return s, g
+
+
+def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArray) -> FloatArray:
+    """Scale and nugget when each row has its own noise; ``start`` is the best for their mean."""
+    bounds = np.log([_SCALE_RANGE, (LEAST_NUGGET, _LARGEST_NUGGET)])
+
+    def objective(theta: FloatArray, some: slice = slice(None)) -> tuple[float, FloatArray]:
+        (s, g), y_, u_ = np.exp(theta), y[some], u[some]
+        n = len(y_)
+        A = K[some, some] + np.diag(g + u_ / s)
+        try:
+            factor = cho_factor(A, lower=True)
+        except LinAlgError:  # noise beyond all measure drowns the kernel in rounding
+            return np.inf, np.zeros(2)
+        inverse = cho_solve(factor, np.eye(n))
         ones = inverse.sum(axis=1)
         precision = float(ones.sum())
         P = inverse - np.outer(ones, ones) / precision
-        Py = P @ y
-        value = float(y @ Py) + 2 * float(np.log(np.diag(factor[0])).sum()) + float(np.log(precision))
-        derivative = [float((P * latent).sum() - Py @ latent @ Py), s * g * float(np.trace(P) - Py @ Py)]
-        return value, np.array(derivative)
+        Py = P @ y_
+        logarithm = 2 * np.log(np.diag(factor[0])).sum() + np.log(precision)
+        value = _deviance(np.array(y_ @ Py), logarithm, s, n - 1)
+        by_h = np.diag(P) - Py**2 / s  # h = g + u / s
+        by_s = (n - 1) - y_ @ Py / s - by_h @ u_ / s
+        return float(value), np.array([by_s, g * by_h.sum()])
 
-    bounds = [tuple(np.log(_SCALE_RANGE)), (np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET))]
-    starts = [np.log(start), np.log((max(1.0 - float(u.mean()), 0.1), 1e-2))]
+    # The surface is flat where the scale vanishes, so that a search from there would stay: look around first.
+    some = slice(None, None, max(len(y) // _ROWS_FOR_STARTS, 1))
+    grid = [(np.log(s), np.log(g)) for s in (1e-4, 1e-2, 0.1, 0.5, 2.0) for g in (1e-5, 1e-2, 1.0)]
+    tried = np.array([np.clip(np.log(start), *bounds.T), *grid])
+    values = [objective(theta, some)[0] for theta in tried]
+    starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
     fits = [minimize(objective, x0, jac=True, method="L-BFGS-B", bounds=bounds) for x0 in starts]
-    s, g = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
-    return float(s), float(g)
+    return np.asarray(np.exp(min(fits, key=lambda fit: float(fit.fun)).x))
 
 
-def _minimize_on(function: Callable[[float], float], low: float, high: float) -> float:
-    """Least point of a function that may have several minima: a grid, then a search around its best point."""
-    grid = np.linspace(low, high, 48)
-    values = [function(float(x)) for x in grid]
-    best = int(np.argmin(values))
-    span = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(function, bounds=span, method="bounded", options={"xatol": 1e-6})
-    return float(found.x) if found.fun < values[best] else float(grid[best])
-
-
-def _within_range(s: float) -> float:
-    return float(np.clip(s, *_SCALE_RANGE))
+def _least_points(function: Callable[[FloatArray], FloatArray], low: float, high: float, d: int) -> FloatArray:
+    """Least point of each of ``d`` functions, which may have several minima: a grid, then golden sections."""
+    grid = np.linspace(low, high, _GRID)
+    values = np.array([function(np.full(d, x)) for x in grid])
+    best = values.argmin(axis=0)
+    a, b = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID - 1)]
+    golden = (np.sqrt(5.0) - 1) / 2
+    c, e = b - golden * (b - a), a + golden * (b - a)
+    at_c, at_e = function(c), function(e)
+    while (b - a).max() > 1e-7:
+        left = at_c < at_e
+        a, b = np.where(left, a, c), np.where(left, e, b)
+        c, e = np.where(left, b - golden * (b - a), e), np.where(left, c, a + golden * (b - a))
+        fresh = function(np.where(left, c, e))
+        at_c, at_e = np.where(left, fresh, at_e), np.where(left, at_c, fresh)
+    middle = (a + b) / 2
+    return np.asarray(np.where(function(middle) < values.min(axis=0), middle, grid[best]))

@@ -11,14 +11,20 @@ which costs ``N q^2`` instead of ``N^3`` for ``q`` pivots.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from gpec.data import Rows
+from gpec.gp._gram import Gram
+from gpec.gp._solver import Solver
 from gpec.gp.evidence import Parameters
-from gpec.gp.regression import JITTER, Posterior
+from gpec.gp.posterior import JITTER, Posterior
 from gpec.kernels import Kernel
-from gpec.table import FloatArray, IntArray
+from gpec.kernels.base import Cross
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["LowRankPosterior"]
 
@@ -30,14 +36,10 @@ class LowRankPosterior(Posterior):
 
     Parameters
     ----------
-    kernel : Kernel
-        A fitted kernel.
-    X : array of shape (N, D)
-        Explained rows, in the kernel's space.
-    Y, U : arrays of shape (N, d)
-        Attributions and their noise variance.
-    parameters : Parameters
-        Scale, nugget and whether the mean is free.
+    kernel, rows, Y, U, parameters, jitter
+        See :class:`Posterior`.
+    seed : int
+        Of the draw of pivots.
     tolerance : float
         Largest ``k(x, x)`` left unexplained at an explained row.
     max_rank : int
@@ -45,7 +47,7 @@ class LowRankPosterior(Posterior):
 
     Attributes
     ----------
-    pivots : int array of shape (q,)
+    n_pivots : int
         The rows whose kernel functions are the features.
     residual : float
         Largest ``k(x, x)`` left unexplained at an explained row.
@@ -54,39 +56,90 @@ class LowRankPosterior(Posterior):
     def __init__(
         self,
         kernel: Kernel,
-        X: FloatArray,
+        rows: Any,
         Y: FloatArray,
         U: FloatArray,
         parameters: Parameters,
+        jitter: float = JITTER,
         *,
-        rng: np.random.Generator,
+        seed: int = 0,
         tolerance: float = 1e-9,
         max_rank: int = 4_096,
-        jitter: float = JITTER,
     ) -> None:
-        super().__init__(Y, U, parameters, jitter)
-        self.pivots, Z, self.residual = _features(kernel, X, tolerance, max_rank, rng)
+        self.seed, self.tolerance, self.max_rank = seed, tolerance, max_rank
+        super().__init__(kernel, rows, Y, U, parameters, jitter)
+
+    def _solver(self, features: IntArray, gram: Gram) -> Solver:
+        rng = np.random.default_rng(self.seed)  # the same pivots for each feature, and after loading
+        found = _features(gram, self.tolerance, self.max_rank, rng)
+        return LowRankSolver(
+            gram, *found, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter
+        )
+
+    @property
+    def n_pivots(self) -> int:
+        return max(len(solver.pivots) for _, solver in self._low_rank)
+
+    @property
+    def residual(self) -> float:
+        return max(solver.residual for _, solver in self._low_rank)
+
+    @property
+    def _low_rank(self) -> list[tuple[IntArray, LowRankSolver]]:
+        return [(features, solver) for features, solver in self._solvers if isinstance(solver, LowRankSolver)]
+
+    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> LowRankPosterior:
+        return LowRankPosterior(
+            self.kernel,
+            Rows.join([self.rows, Rows.of(rows)]),
+            np.concatenate((self.Y, Y)),
+            np.concatenate((self.U, U)),
+            self.parameters,
+            self.jitter,
+            seed=self.seed,
+            tolerance=self.tolerance,
+            max_rank=self.max_rank,
+        )
+
+
+class LowRankSolver(Solver):
+    """From features ``Z (N, q)`` with ``Z[pivots]`` lower triangular."""
+
+    def __init__(
+        self,
+        gram: Gram,
+        pivots: IntArray,
+        Z: FloatArray,
+        residual: float,
+        Y: FloatArray,
+        U: FloatArray,
+        parameters: Parameters,
+        jitter: float,
+    ) -> None:
+        super().__init__(gram, Y, U, parameters, jitter)
+        self.pivots, self.residual, self._Y = pivots, residual, Y
+        self._to_pivots = Gram(gram.kernel, gram.rows[pivots], gram.feature)
+        self._rows = gram.rows
         # What the features leave unexplained counts as noise of every row, so that too few of them widen the answer.
-        self.h += self.residual
-        self.h_boundary += self.residual
-        self._L = Z[self.pivots]  # lower triangular by construction
-        q, d = Z.shape[1], Y.shape[1]
+        self.h = self.h + residual
+        self.h_boundary = self.h_boundary + residual
+        self._L = Z[pivots]  # lower triangular by construction
+        q = Z.shape[1]
         squares, self._V = eigh(Z.T @ Z, driver="evd")
         self._squares = np.maximum(squares, 0.0)[:, None]
-        smallest = float(self.h_boundary.min())
-        self.condition = (float(self._squares.max()) + smallest) / smallest
+        least = float(self.h_boundary.min())
+        self.condition = (float(self._squares.max()) + least) / least
         self._o = self._V.T @ Z.sum(axis=0)
-        self._n = len(X)
-        self._beta = np.empty((q, d))
+        self._beta = np.empty((q, Y.shape[1]))
         shared = self.shared
         h = self.h[0, shared]
         shrink = 1.0 / (self._squares + h)  # S^-1 D^-1 in the basis V
-        if parameters.free_mean:
+        if self.free_mean:
             z = self._V.T @ (Z.T @ Y[:, shared])
-            precision = (self._n - self._o**2 @ shrink) / h
+            precision = self._precision(h, shrink)
             self.mean[shared] = (Y[:, shared].sum(axis=0) - self._o @ (shrink * z)) / h / precision
         self._beta[:, shared] = self._V @ (shrink * (self._V.T @ (Z.T @ (Y[:, shared] - self.mean[shared]))))
-        self._factors: list[tuple[IntArray, FloatArray, FloatArray, float]] = []
+        self._factors: list[tuple[FloatArray, FloatArray, float]] = []
         for group in self.groups:
             weight = 1.0 / self.h[:, group[0]]
             weighted = Z * weight[:, None]
@@ -94,55 +147,91 @@ class LowRankPosterior(Posterior):
             b = solve_triangular(R, weighted.sum(axis=0), lower=True)
             precision_of_mean = float(weight.sum() - b @ b)
             projected = solve_triangular(R, weighted.T @ Y[:, group], lower=True)
-            if parameters.free_mean:
+            if self.free_mean:
                 self.mean[group] = (weight @ Y[:, group] - b @ projected) / precision_of_mean
                 projected = projected - b[:, None] * self.mean[group]
             self._beta[:, group] = solve_triangular(R, projected, lower=True, trans="T")
-            u = solve_triangular(R, b, lower=True, trans="T")
-            self._factors.append((group, R, u, precision_of_mean))
+            self._factors.append((R, solve_triangular(R, b, lower=True, trans="T"), precision_of_mean))
 
-    def _mean_at(self, k: FloatArray) -> FloatArray:
-        return self._z(k) @ self._beta
+    @property
+    def cross(self) -> Cross:
+        return self._to_pivots.cross
 
-    def _quadratic(self, k: FloatArray, h: str) -> tuple[FloatArray, FloatArray]:
-        z = self._z(k)
-        n, d = len(k), len(self.scale)
-        squared = np.einsum("ij,ij->i", z, z)[:, None]
-        quadratic, of_mean = np.empty((n, d)), np.zeros((n, d))
-        features = np.arange(d) if h == "boundary" else self.shared
-        if len(features):
-            noise = self.h_boundary if h == "boundary" else self.h[0, features]
-            P = z @ self._V
-            shrink = 1.0 / (self._squares + noise)
-            quadratic[:, features] = P**2 @ (self._squares * shrink)
-            if self.parameters.free_mean:
-                precision = (self._n - self._o**2 @ shrink) / noise
-                of_mean[:, features] = (1.0 - P @ (self._o[:, None] * shrink)) ** 2 / precision
-        if h == "total":
-            for group, R, u, precision_of_mean in self._factors:
-                white = solve_triangular(R, z.T, lower=True)
-                quadratic[:, group] = squared - np.einsum("ij,ij->j", white, white)[:, None]
-                if self.parameters.free_mean:
-                    of_mean[:, group] = ((1.0 - z @ u) ** 2 / precision_of_mean)[:, None]
-        return quadratic, of_mean
+    def _precision(self, h: FloatArray, shrink: FloatArray) -> FloatArray:
+        """``1' A^-1 1``."""
+        return np.asarray((len(self._Y) - self._o**2 @ shrink) / h)
 
     def _z(self, k: FloatArray) -> FloatArray:
         return np.asarray(solve_triangular(self._L, k.T, lower=True).T)
 
+    def project(self, k: FloatArray) -> FloatArray:
+        return np.asarray(self._z(k) @ self._V)
+
+    def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
+        return np.asarray(P @ (self._V.T @ self._beta))
+
+    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        shrink = 1.0 / (self._squares + h)
+        quadratic = P**2 @ (self._squares * shrink)
+        if not self.free_mean:
+            return quadratic, np.zeros_like(quadratic)
+        return quadratic, (1.0 - P @ (self._o[:, None] * shrink)) ** 2 / self._precision(h, shrink)
+
+    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
+        R, u, precision = self._factors[i]
+        z = self._z(k)
+        white = solve_triangular(R, z.T, lower=True)
+        return np.einsum("ij,ij->i", z, z) - np.einsum("ij,ij->j", white, white), 1.0 - z @ u, precision
+
+    def joint(self, P: FloatArray, k: FloatArray, f: int) -> FloatArray:
+        i = self._group_of(f)
+        if i is not None:
+            R, u, precision = self._factors[i]
+            z = self._z(k)
+            white = solve_triangular(R, z.T, lower=True)
+            taken, gap = z @ z.T - white.T @ white, 1.0 - z @ u
+        else:
+            shrink = 1.0 / (self._squares[:, 0] + self.h[0, f])
+            taken, gap = (P * (self._squares[:, 0] * shrink)) @ P.T, 1.0 - P @ (self._o * shrink)
+            precision = float(self._precision(self.h[0, [f]], shrink[:, None])[0])
+        return np.asarray(taken - np.outer(gap, gap) / precision if self.free_mean else taken)
+
+    def left_out(self) -> tuple[FloatArray, FloatArray]:
+        weighted, diagonal = np.empty_like(self._Y), np.empty_like(self._Y)
+        for start in range(0, len(self._Y), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            z = self._z(self.cross(self._rows[block])[0])
+            P, h = z @ self._V, self.h[0, self.shared]
+            weighted[block] = (self._Y[block] - self.mean - z @ self._beta) / self.h[block]
+            shrink = 1.0 / (self._squares + h)
+            diagonal[block, self.shared] = (1.0 - P**2 @ shrink) / h
+            if self.free_mean:
+                b = (1.0 - P @ (self._o[:, None] * shrink)) / h
+                diagonal[block, self.shared] -= b**2 / self._precision(h, shrink)
+            for group, (R, u, precision) in zip(self.groups, self._factors, strict=True):
+                noise = self.h[block, group[0]]
+                white = solve_triangular(R, z.T, lower=True)
+                part = (1.0 - np.einsum("ij,ij->j", white, white) / noise) / noise
+                if self.free_mean:
+                    part -= ((1.0 - z @ u) / noise) ** 2 / precision
+                diagonal[block, group] = part[:, None]
+        return weighted, diagonal
+
 
 def _features(
-    kernel: Kernel, X: FloatArray, tolerance: float, max_rank: int, rng: np.random.Generator
+    gram: Gram, tolerance: float, max_rank: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray, float]:
     """Pivots, features ``Z (N, q)`` with ``Z[pivots]`` lower triangular, and the largest residual."""
-    residual = kernel.diag(X).copy()
+    kernel, rows = gram.kernel, gram.rows
+    residual = kernel.diag(rows, gram.feature).copy()
     pivots = np.empty(0, dtype=np.int64)
-    Z = np.empty((len(X), 0))
+    Z = np.empty((len(rows), 0))
     while len(pivots) < max_rank and residual.max() > tolerance:
         chance = np.maximum(residual, 0.0)
         chance[chance <= tolerance] = 0.0
         size = min(_BLOCK, max_rank - len(pivots), int((chance > 0).sum()))
-        drawn = rng.choice(len(X), size, replace=False, p=chance / chance.sum())
-        columns = kernel.against(X[drawn])(X)[0] - Z @ Z[drawn].T
+        drawn = rng.choice(len(rows), size, replace=False, p=chance / chance.sum())
+        columns = kernel.cross_to(rows[drawn], gram.feature)(rows)[0] - Z @ Z[drawn].T
         # Pivoted Cholesky of the block leaves out rows that others of the block explain.
         C, order, rank, _ = dpstrf((columns[drawn] + columns[drawn].T) / 2, lower=1, tol=tolerance)
         if rank == 0:

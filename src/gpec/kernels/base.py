@@ -1,8 +1,9 @@
 """What a kernel must do.
 
 A kernel is described by its parameters, then fitted to a boundary (and rows, for parameters chosen automatically). It
-is a scikit-learn kernel without free hyperparameters: ``GaussianProcessRegressor(WEG(...).fit(points))`` works, and so
-does ``k(X, Y)``.
+sees :class:`~gpec.data.Rows`, or plain arrays. Parameters set to "evidence" are free: :mod:`gpec.gp.evidence` learns
+them, through the logarithms in :attr:`Kernel.theta`. A kernel is also one of scikit-learn's:
+``GaussianProcessRegressor(WEG(...).fit(points))`` works, and so does ``k(X, Y)``.
 """
 
 from __future__ import annotations
@@ -10,27 +11,67 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
-from gpec.errors import InputError, NotFittedError
+from gpec._validation import check_positive
+from gpec.data import Rows
+from gpec.errors import CorruptFileError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
-from gpec.table import FloatArray
-from gpec.validation import check_finite_array, check_positive
+from gpec.typing import FloatArray
 
-__all__ = ["Against", "Kernel"]
+__all__ = ["Cross", "Kernel"]
 
-# Rows X -> (k(X, Y), k(x, x)) for the fixed rows Y.
-Against = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+# Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
+Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
+
+_STEP = 1e-4  # of the logarithm of a parameter, for gradients by differences
+_KINDS: dict[str, type[Kernel]] = {}
 
 
 class Kernel(SklearnKernel, ABC):
-    """Base of the kernels: implement :meth:`_fit`, :meth:`against` and :meth:`diag`.
+    """Base of the kernels: implement :meth:`cross_to`, and what else the kernel has of the following.
 
-    ``gram``, ``cross``, ``diag`` and ``against`` always belong to one positive semi-definite function.
+    - :meth:`_fit` sets what depends on boundary and rows, in attributes that end in ``_``: arrays, numbers, strings or
+      kernels. They are what a file keeps.
+    - :meth:`_free` names the parameters that are to be learned and their bounds; the value of ``length`` is read from
+      and written to ``length_``.
+    - :meth:`gram_gradient`, where differences would be too slow.
+    - :attr:`varies_by_feature` is True if ``feature`` matters; else one matrix serves all features.
+
+    ``gram``, ``cross``, ``diag`` and ``cross_to`` always belong to one positive semi-definite function.
     """
+
+    varies_by_feature: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__module__.startswith("gpec.")
+        cls._kind = cls.__name__ if own else f"{cls.__module__}.{cls.__qualname__}"
+        _KINDS[cls._kind] = cls
+
+    _kind: str
+
+    @abstractmethod
+    def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
+        """A function of rows ``X`` that gives ``k(X, Y)`` and ``k(x, x)``; what depends on ``Y`` is computed once."""
+
+    def check(self) -> None:
+        """Refuse parameters that can never be used."""
+
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
+        """Learn from the graph and rows, not from attributions."""
+
+    def _free(self) -> dict[str, tuple[float, float]]:
+        """Parameters to be learned, with the least and greatest value."""
+        return {}
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Parameters in use and repairs made."""
+        return {}
 
     def fit(self, boundary: Any = None, X: Any = None) -> Self:
         """Fit to boundary points (an array or a :class:`~gpec.geometry.GeodesicGraph`) and rows ``X``.
@@ -40,59 +81,84 @@ class Kernel(SklearnKernel, ABC):
         graph = boundary
         if boundary is not None and not isinstance(boundary, GeodesicGraph):
             graph = GeodesicGraph.build(boundary)
-        rows = None if X is None else _rows(X, "X")
-        if graph is not None and rows is not None and rows.shape[1] != graph.points.shape[1]:
-            raise InputError(f"X has {rows.shape[1]} features but the boundary has {graph.points.shape[1]}.")
+        rows = None if X is None else Rows.of(X)
+        if graph is not None and rows is not None and rows.embedded.shape[1] != graph.points.shape[1]:
+            raise InputError(f"X has {rows.embedded.shape[1]} features but the boundary has {graph.points.shape[1]}.")
         self.check()
         self._fit(graph, rows)
         return self
 
-    def check(self) -> None:
-        """Refuse parameters that can never be used."""
-
-    @abstractmethod
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        """Learn from the graph and rows."""
-
-    @abstractmethod
-    def against(self, Y: FloatArray) -> Against:
-        """A function of rows ``X`` that gives ``k(X, Y)`` and ``k(x, x)``; what depends on ``Y`` is computed once."""
-
-    @abstractmethod
-    def diag(self, X: Any) -> FloatArray:
+    def diag(self, X: Any, feature: int | None = None) -> FloatArray:
         """``k(x, x)`` for each row."""
+        rows = Rows.of(X)
+        return self.cross_to(rows[:1], feature)(rows)[1]
 
-    @abstractmethod
-    def fitted_state(self) -> dict[str, Any]:
-        """What fitting learned, as arrays, numbers and strings."""
-
-    @abstractmethod
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Set what :meth:`fitted_state` gave."""
-
-    def tune(self, X: FloatArray, Y: FloatArray, U: FloatArray, output_scale: float | Literal["evidence"]) -> Self:
-        """The fitted kernel, adapted to attributions ``Y`` of noise ``U`` at rows ``X`` where it learns from them."""
-        return self
-
-    def diagnostics(self) -> dict[str, Any]:
-        """Parameters in use and repairs made."""
-        return {}
-
-    def cross(self, X: Any, Y: Any) -> FloatArray:
+    def cross(self, X: Any, Y: Any, feature: int | None = None) -> FloatArray:
         """``k(X, Y)``."""
-        return self.against(_rows(Y, "Y"))(_rows(X, "X"))[0]
+        return self.cross_to(Rows.of(Y, "Y"), feature)(Rows.of(X))[0]
 
-    def gram(self, X: Any) -> FloatArray:
+    def gram(self, X: Any, feature: int | None = None) -> FloatArray:
         """``k(X, X)``, exactly symmetric."""
-        X = _rows(X, "X")
-        K, diagonal = self.against(X)(X)
-        K = (K + K.T) / 2
-        np.fill_diagonal(K, diagonal)
-        return K
+        rows = Rows.of(X)
+        return symmetric(*self.cross_to(rows, feature)(rows))
+
+    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """``k(X, X)`` and its derivatives ``(n, n, p)`` by :attr:`theta`; here by central differences."""
+        rows, theta = Rows.of(X), self.theta
+        K = self.gram(rows, feature)
+        gradient = np.empty((*K.shape, len(theta)))
+        for p, step in enumerate(_STEP * np.eye(len(theta))):
+            ahead, behind = (self.with_theta(theta + sign * step).gram(rows, feature) for sign in (1, -1))
+            gradient[:, :, p] = (ahead - behind) / (2 * _STEP)
+        return K, gradient
+
+    @property
+    def theta(self) -> FloatArray:
+        """Logarithms of the free parameters."""
+        return np.log(np.array([getattr(self, f"{name}_") for name in self._free()], dtype=np.float64))
+
+    @theta.setter
+    def theta(self, theta: FloatArray) -> None:
+        for name, value in zip(self._free(), np.exp(theta).tolist(), strict=True):
+            setattr(self, f"{name}_", value)
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """The free parameters, as scikit-learn lists them."""
+        return [Hyperparameter(name, "numeric", np.array([bounds])) for name, bounds in self._free().items()]
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Least and greatest :attr:`theta`, ``(p, 2)``."""
+        return np.log(np.array(list(self._free().values()), dtype=np.float64).reshape(-1, 2))
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """A copy with other values of the free parameters."""
+        other = self.__sklearn_clone__()
+        other.theta = theta
+        return other
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and all that fitting learned: arrays, numbers and strings, for files."""
+        learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return {"kind": self._kind, "parameters": _plain(self.get_params(deep=False)), "learned": _plain(learned)}
+
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> Kernel:
+        """The kernel that gave ``state``; its class must have been imported."""
+        if state["kind"] not in _KINDS:
+            raise CorruptFileError(
+                f"The file holds a kernel of the unknown kind {state['kind']!r}; import the module that defines it."
+            )
+        kernel = _KINDS[state["kind"]](**_kernels(state["parameters"]))
+        for name, value in _kernels(state["learned"]).items():
+            setattr(kernel, name, value)
+        return kernel
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        K = self.gram(X) if Y is None else self.cross(X, Y)
-        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+        if Y is not None:
+            return self.cross(X, Y)
+        return self.gram_gradient(X) if eval_gradient else self.gram(X)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
@@ -103,21 +169,22 @@ class Kernel(SklearnKernel, ABC):
 
     def __sklearn_clone__(self) -> Self:
         # Fitted state is kept: scikit-learn clones a kernel before every fit of a Gaussian process.
-        return copy.copy(self)
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Kernel):
+                setattr(twin, name, value.__sklearn_clone__())
+        return twin
 
+    # Sum, Product and Scaled are found among the kinds, because their module builds on this one.
     def __add__(self, other: Any) -> Any:
-        from gpec.kernels.compose import Sum
-
-        return Sum(self, other) if isinstance(other, Kernel) else super().__add__(other)
+        return _KINDS["Sum"](self, other) if isinstance(other, Kernel) else super().__add__(other)
 
     def __mul__(self, other: Any) -> Any:
-        from gpec.kernels.compose import Product, Scaled
-
         if isinstance(other, Kernel):
-            return Product(self, other)
+            return _KINDS["Product"](self, other)
         if isinstance(other, SklearnKernel):
             return super().__mul__(other)
-        return Scaled(check_positive("factor", other), self)
+        return _KINDS["Scaled"](check_positive("factor", other), self)
 
     __rmul__ = __mul__
 
@@ -128,8 +195,19 @@ class Kernel(SklearnKernel, ABC):
             )
 
 
-def _rows(X: Any, name: str) -> FloatArray:
-    rows = check_finite_array(name, X)
-    if rows.ndim != 2 or len(rows) == 0:
-        raise InputError(f"{name} must have shape (rows, features) with at least one row, got shape {rows.shape}.")
-    return rows
+def symmetric(K: FloatArray, diagonal: FloatArray) -> FloatArray:
+    """``K`` made exactly symmetric, with the given diagonal."""
+    K = (K + K.T) / 2
+    np.fill_diagonal(K, diagonal)
+    return K
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"kernel": value.state()} if isinstance(value, Kernel) else value for name, value in values.items()}
+
+
+def _kernels(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: Kernel.from_state(value["kernel"]) if isinstance(value, dict) and "kernel" in value else value
+        for name, value in values.items()
+    }

@@ -1,21 +1,81 @@
-"""Sums, products and multiples of kernels."""
+"""Sums, products and multiples of kernels; they pass on the free parameters of their parts."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Literal
 
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter
+
+from gpec._validation import check_auto
+from gpec.data import Rows
 from gpec.errors import ParameterTypeError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Against, Kernel
-from gpec.table import FloatArray
-from gpec.validation import check_positive
+from gpec.kernels.base import Cross, Kernel
+from gpec.typing import FloatArray
 
 __all__ = ["Product", "Scaled", "Sum"]
 
+_FACTORS = (1e-4, 1e4)
 
-class _Pair(Kernel):
+
+class _Composed(Kernel):
+    """A kernel made of others, its parameters named in ``_parts``; the fitted ones have the same names and a ``_``."""
+
+    _parts: tuple[str, ...]
+
+    def check(self) -> None:
+        for name in self._parts:
+            part = getattr(self, name)
+            if not isinstance(part, Kernel):
+                raise ParameterTypeError(f"{name} must be a kernel of gpec.kernels, got {type(part).__name__}.")
+            part.check()
+
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
+        for name in self._parts:  # copies: the same object may stand elsewhere
+            setattr(self, f"{name}_", getattr(self, name).__sklearn_clone__().fit(graph, rows))
+
+    @property
+    def _fitted(self) -> dict[str, Kernel]:
+        self._require_fitted(f"{self._parts[-1]}_")
+        return {name: getattr(self, f"{name}_") for name in self._parts}
+
+    @property
+    def varies_by_feature(self) -> bool:  # type: ignore[override]
+        return any(getattr(self, name).varies_by_feature for name in self._parts)
+
+    @property
+    def theta(self) -> FloatArray:
+        return np.concatenate([Kernel.theta.fget(self), *(part.theta for part in self._fitted.values())])  # type: ignore[attr-defined]
+
+    @theta.setter
+    def theta(self, theta: FloatArray) -> None:
+        start = len(self._free())
+        Kernel.theta.fset(self, theta[:start])  # type: ignore[attr-defined]
+        for part in self._fitted.values():
+            part.theta = theta[start : start + part.n_dims]
+            start += part.n_dims
+
+    @property
+    def bounds(self) -> FloatArray:
+        return np.vstack([super().bounds, *(part.bounds for part in self._fitted.values())])
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        inner = [(name, inside) for name, part in self._fitted.items() for inside in part.hyperparameters]
+        return super().hyperparameters + [
+            Hyperparameter(f"{name}__{inside.name}", inside.value_type, inside.bounds) for name, inside in inner
+        ]
+
+    def diagnostics(self) -> dict[str, Any]:
+        return {name: part.diagnostics() for name, part in self._fitted.items()}
+
+
+class _Pair(_Composed):
     """Two kernels joined by an operation."""
+
+    _parts = ("first", "second")
 
     def __init__(self, first: Kernel, second: Kernel) -> None:
         self.first = first
@@ -25,41 +85,14 @@ class _Pair(Kernel):
     def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """The operation, entry by entry."""
 
-    def check(self) -> None:
-        _check_part("first", self.first)
-        _check_part("second", self.second)
+    def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
+        first, second = (part.cross_to(Y, feature) for part in self._fitted.values())
 
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        # copies: the same object may stand elsewhere
-        self.first_ = self.first.__sklearn_clone__().fit(graph, X)
-        self.second_ = self.second.__sklearn_clone__().fit(graph, X)
-
-    def against(self, Y: FloatArray) -> Against:
-        self._require_fitted("second_")
-        first, second = self.first_.against(Y), self.second_.against(Y)
-
-        def cross_and_diagonal(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
             (a, a_diagonal), (b, b_diagonal) = first(X), second(X)
             return self._join(a, b), self._join(a_diagonal, b_diagonal)
 
         return cross_and_diagonal
-
-    def diag(self, X: Any) -> FloatArray:
-        self._require_fitted("second_")
-        return self._join(self.first_.diag(X), self.second_.diag(X))
-
-    def diagnostics(self) -> dict[str, Any]:
-        self._require_fitted("second_")
-        return {"first": self.first_.diagnostics(), "second": self.second_.diagnostics()}
-
-    def fitted_state(self) -> dict[str, Any]:
-        self._require_fitted("second_")
-        return {"first": self.first_.fitted_state(), "second": self.second_.fitted_state()}
-
-    def restore(self, state: dict[str, Any]) -> Self:
-        self.first_ = self.first.__sklearn_clone__().restore(state["first"])
-        self.second_ = self.second.__sklearn_clone__().restore(state["second"])
-        return self
 
 
 class Sum(_Pair):
@@ -68,6 +101,10 @@ class Sum(_Pair):
     def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return a + b
 
+    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        (a, da), (b, db) = (part.gram_gradient(X, feature) for part in self._fitted.values())
+        return a + b, np.concatenate((da, db), axis=2)
+
 
 class Product(_Pair):
     """``k1(x, x') k2(x, x')``; written ``k1 * k2``."""
@@ -75,50 +112,45 @@ class Product(_Pair):
     def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return a * b
 
+    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        (a, da), (b, db) = (part.gram_gradient(X, feature) for part in self._fitted.values())
+        return a * b, np.concatenate((da * b[:, :, None], a[:, :, None] * db), axis=2)
 
-class Scaled(Kernel):
-    """``factor k(x, x')``; written ``factor * k``."""
 
-    def __init__(self, factor: float, kernel: Kernel) -> None:
+class Scaled(_Composed):
+    """``factor k(x, x')``; written ``factor * k``. ``Scaled("evidence", k)`` learns the factor, inside a sum."""
+
+    _parts = ("kernel",)
+
+    def __init__(self, factor: float | Literal["evidence"], kernel: Kernel) -> None:
         self.factor = factor
         self.kernel = kernel
 
     def check(self) -> None:
-        check_positive("factor", self.factor)
-        _check_part("kernel", self.kernel)
+        check_auto("factor", self.factor, word="evidence")
+        super().check()
 
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        self.kernel_ = self.kernel.__sklearn_clone__().fit(graph, X)
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
+        self.factor_ = 1.0 if isinstance(self.factor, str) else float(self.factor)
+        super()._fit(graph, rows)
 
-    def against(self, Y: FloatArray) -> Against:
-        self._require_fitted("kernel_")
-        inner = self.kernel_.against(Y)
+    def _free(self) -> dict[str, tuple[float, float]]:
+        return {"factor": _FACTORS} if isinstance(self.factor, str) else {}
 
-        def cross_and_diagonal(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
+        inner = self._fitted["kernel"].cross_to(Y, feature)
+
+        def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
             K, diagonal = inner(X)
-            return self.factor * K, self.factor * diagonal
+            return self.factor_ * K, self.factor_ * diagonal
 
         return cross_and_diagonal
 
-    def diag(self, X: Any) -> FloatArray:
-        self._require_fitted("kernel_")
-        return self.factor * self.kernel_.diag(X)
+    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        K, dK = self._fitted["kernel"].gram_gradient(X, feature)
+        own = K[:, :, None] if self._free() else np.empty((*K.shape, 0))
+        return self.factor_ * K, self.factor_ * np.concatenate((own, dK), axis=2)
 
     def diagnostics(self) -> dict[str, Any]:
-        self._require_fitted("kernel_")
-        inner = self.kernel_.diagnostics()
-        return {**inner, "factor": self.factor * inner.get("factor", 1.0)}
-
-    def fitted_state(self) -> dict[str, Any]:
-        self._require_fitted("kernel_")
-        return {"kernel": self.kernel_.fitted_state()}
-
-    def restore(self, state: dict[str, Any]) -> Self:
-        self.kernel_ = self.kernel.__sklearn_clone__().restore(state["kernel"])
-        return self
-
-
-def _check_part(name: str, part: object) -> None:
-    if not isinstance(part, Kernel):
-        raise ParameterTypeError(f"{name} must be a kernel of gpec.kernels, got {type(part).__name__}.")
-    part.check()
+        inner = self._fitted["kernel"].diagnostics()
+        return {**inner, "factor": self.factor_ * inner.get("factor", 1.0)}

@@ -7,23 +7,24 @@ Notation, as in the paper: ``m_j`` boundary points, ``d`` geodesic distance, ``l
     k(x, x') = sum_ij w_i(x) G_ij w_j(x')                                     (Eq. 7, 8, 10)
     k*(x, x') = k(x, x') / sqrt(k(x, x) k(x', x'))                            (Eq. 9)
 
-``G`` enters as ``B B' + diag(r)``, which is positive semi-definite whatever the graph (see :mod:`gpec.kernels.factor`).
+``G`` enters as ``B B' + diag(r)``, which is positive semi-definite whatever the graph (see ``_factor.py``).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 
+from gpec._validation import check_auto, check_choice
+from gpec.data import Rows
 from gpec.errors import InputError, NumericalError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Against, Kernel, _rows
-from gpec.kernels.factor import Factor, factorize
-from gpec.table import FloatArray
-from gpec.validation import check_auto, check_choice
+from gpec.kernels._factor import factorize
+from gpec.kernels.base import Cross, Kernel
+from gpec.typing import FloatArray
 
 __all__ = ["EG", "WEG"]
 
@@ -40,50 +41,40 @@ class _BoundaryKernel(Kernel):
     def check(self) -> None:
         check_auto("lam", self.lam)
 
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if graph is None:
             raise InputError(f"{type(self).__name__} needs boundary points: call fit(boundary_points).")
-        lam = 1.0 / graph.median_distance if isinstance(self.lam, str) else float(self.lam)
-        factor = factorize(graph, lam)
-        self._set(graph.points, graph.multiplicity.astype(np.float64), lam, factor)
-
-    def _set(self, points: FloatArray, multiplicity: FloatArray, lam: float, factor: Factor) -> None:
-        self.points_ = points
-        self.multiplicity_ = multiplicity
-        self.lam_ = lam
-        self.factor_ = factor
-        self._center = points.mean(axis=0)
-        self._P = points - self._center
+        self.lam_ = 1.0 / graph.median_distance if isinstance(self.lam, str) else float(self.lam)
+        factor = factorize(graph, self.lam_)
+        self.points_, self.multiplicity_ = graph.points, graph.multiplicity.astype(np.float64)
+        self.B_, self.r_, self.clipped_mass_ = factor.B, factor.r, factor.clipped_mass
 
     @abstractmethod
     def _weights(self, X: FloatArray) -> FloatArray:
-        """``w(x)`` for a block of rows ``(n, J)``; a new array."""
+        """``w(x)`` for a block of embedded rows ``(n, J)``; a new array."""
 
     def weights(self, X: Any) -> FloatArray:
         """Weight of each boundary point for each row, ``(n, J)``; rows sum to 1."""
-        self._require_fitted("factor_")
-        return self._weights(self._checked(X, "X"))
+        return self._weights(self._embedded(Rows.of(X), "X"))
 
-    def against(self, Y: FloatArray) -> Against:
-        self._require_fitted("factor_")
-        Y = self._checked(Y, "Y")
-        B, r = self.factor_.B, self.factor_.r
+    def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
+        embedded = self._embedded(Y, "Y")
         T = np.empty((len(self.points_), len(Y)))
         for start in range(0, len(Y), _BLOCK):
-            W = self._weights(Y[start : start + _BLOCK])
+            block = slice(start, start + _BLOCK)
+            W = self._weights(embedded[block])
             features, diagonal = self._project(W)
-            block = B @ features.T
-            block += r[:, None] * W.T
+            T[:, block] = self.B_ @ features.T
+            T[:, block] += self.r_[:, None] * W.T
             if self.normalize:
-                block /= np.sqrt(diagonal)
-            T[:, start : start + _BLOCK] = block
+                T[:, block] /= np.sqrt(diagonal)
 
-        def cross_and_diagonal(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-            X = self._checked(X, "X")
+        def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
+            embedded = self._embedded(X, "X")
             K, diagonal = np.empty((len(X), T.shape[1])), np.empty(len(X))
             for start in range(0, len(X), _BLOCK):
                 block = slice(start, start + _BLOCK)
-                W = self._weights(X[block])
+                W = self._weights(embedded[block])
                 diagonal[block] = self._project(W)[1]
                 np.matmul(W, T, out=K[block])
             if self.normalize:
@@ -93,55 +84,39 @@ class _BoundaryKernel(Kernel):
 
         return cross_and_diagonal
 
-    def diag(self, X: Any) -> FloatArray:
-        self._require_fitted("factor_")
-        X = self._checked(X, "X")
+    def diag(self, X: Any, feature: int | None = None) -> FloatArray:
+        embedded = self._embedded(Rows.of(X), "X")
         if self.normalize:
-            return np.ones(len(X))
-        blocks = [self._project(self._weights(X[s : s + _BLOCK]))[1] for s in range(0, len(X), _BLOCK)]
-        return np.concatenate(blocks)
+            return np.ones(len(embedded))
+        starts = range(0, len(embedded), _BLOCK)
+        return np.concatenate([self._project(self._weights(embedded[s : s + _BLOCK]))[1] for s in starts])
 
     def diagnostics(self) -> dict[str, Any]:
-        self._require_fitted("factor_")
-        return {"lam": self.lam_, "clipped_mass": self.factor_.clipped_mass}
-
-    def fitted_state(self) -> dict[str, Any]:
-        self._require_fitted("factor_")
-        factor = self.factor_
-        return {
-            "points": self.points_,
-            "multiplicity": self.multiplicity_,
-            "lam": self.lam_,
-            "B": factor.B,
-            "r": factor.r,
-            "clipped_mass": factor.clipped_mass,
-        }
-
-    def restore(self, state: dict[str, Any]) -> Self:
-        factor = Factor(state["B"], state["r"], state["clipped_mass"])
-        self._set(state["points"], state["multiplicity"], state["lam"], factor)
-        return self
+        self._require_fitted("B_")
+        return {"lam": self.lam_, "clipped_mass": self.clipped_mass_}
 
     def _project(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``W B``, and the diagonal of ``W (B B' + diag r) W'``."""
-        features = W @ self.factor_.B
+        features = W @ self.B_
         diagonal = np.einsum("ij,ij->i", features, features)
-        if self.factor_.r.any():
-            diagonal += W**2 @ self.factor_.r
+        if self.r_.any():
+            diagonal += W**2 @ self.r_
         return features, np.asarray(np.maximum(diagonal, np.finfo(np.float64).tiny))
 
-    def _checked(self, X: Any, name: str) -> FloatArray:
-        rows = _rows(X, name)
+    def _embedded(self, rows: Rows, name: str) -> FloatArray:
+        self._require_fitted("B_")
         D = self.points_.shape[1]
-        if rows.shape[1] != D:
-            raise InputError(f"{name} has {rows.shape[1]} features but the boundary points have {D}.")
-        return rows
+        if rows.embedded.shape[1] != D:
+            raise InputError(f"{name} has {rows.embedded.shape[1]} features but the boundary points have {D}.")
+        return rows.embedded
 
     def _affinity(self, X: FloatArray) -> FloatArray:
         """``-|x - m_j|^2`` up to a constant of each row, which cancels in the weights."""
+        center = self.points_.mean(axis=0)
+        P = self.points_ - center
         with np.errstate(over="ignore", invalid="ignore"):
-            affinity = (X - self._center) @ (2.0 * self._P.T)
-            affinity -= np.einsum("ij,ij->i", self._P, self._P)
+            affinity = (X - center) @ (2.0 * P.T)
+            affinity -= np.einsum("ij,ij->i", P, P)
         return np.asarray(affinity, dtype=np.float64)
 
 
@@ -212,10 +187,10 @@ class WEG(_BoundaryKernel):
         check_auto("rho", self.rho, zero=True)
         check_choice("normalize", self.normalize, (True, False))
 
-    def _fit(self, graph: GeodesicGraph | None, X: FloatArray | None) -> None:
-        super()._fit(graph, X)
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
+        super()._fit(graph, rows)
         if isinstance(self.rho, str):
-            self.rho_ = self._choose_rho(self.points_ if X is None else X)
+            self.rho_ = self._choose_rho(self.points_ if rows is None else rows.embedded)
         else:
             self.rho_ = float(self.rho)
 
@@ -241,14 +216,6 @@ class WEG(_BoundaryKernel):
 
     def diagnostics(self) -> dict[str, Any]:
         return {**super().diagnostics(), "rho": self.rho_}
-
-    def fitted_state(self) -> dict[str, Any]:
-        return {**super().fitted_state(), "rho": self.rho_}
-
-    def restore(self, state: dict[str, Any]) -> Self:
-        super().restore(state)
-        self.rho_ = state["rho"]
-        return self
 
 
 def _softmax(affinity: FloatArray, rho: float, multiplicity: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from gpec.errors import InputError
 from gpec.explanation import Explanation
-from gpec.metrics import trust_words
+from gpec.trust import trust_words
 
 __all__ = ["bars"]
 

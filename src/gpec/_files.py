@@ -1,0 +1,106 @@
+"""The archive format: arrays and JSON, never pickle.
+
+A file starts with a line that names the format and the SHA-256 of the rest. The rest is a zip archive with one ``.npy``
+member for each array and ``tree.json`` for everything else, in which an array stands as ``{"array": name}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpec.errors import CorruptFileError, InputError
+
+__all__ = ["read", "write"]
+
+_MAGIC = b"gpec archive 2 "
+_HEADER = len(_MAGIC) + 64 + 1
+
+
+def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None:
+    """Write ``tree`` (dicts, lists, strings, numbers, arrays) to ``path``, whole or not at all."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    document = json.dumps({"kind": kind, "tree": _pack(tree, arrays)}, allow_nan=True)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("tree.json", document)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    body = buffer.getvalue()
+    digest = hashlib.sha256(body).hexdigest().encode()
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"Cannot write {target}: the folder {target.parent} does not exist.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:  # not mkstemp, whose files only their owner may read
+            file.write(_MAGIC + digest + b"\n")
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Read an archive of ``kind``; runs no code from the file."""
+    with open(path, "rb") as file:
+        content = file.read()
+    if not content.startswith(_MAGIC):
+        raise CorruptFileError(f"{path} is not a gpec archive of a version this release can read.")
+    body = content[_HEADER:]
+    if hashlib.sha256(body).hexdigest().encode() + b"\n" != content[len(_MAGIC) : _HEADER]:
+        raise CorruptFileError(f"{path} is damaged: its checksum does not match. Save it again from the original.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            document = json.loads(archive.read("tree.json"))
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(archive.open(name), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+        found, tree = document["kind"], dict(_unpack(document["tree"], arrays))
+    except Exception as error:
+        raise CorruptFileError(f"{path} is damaged: {error}.") from error
+    if found != kind:
+        raise InputError(f"{path} holds a saved {found}, not a saved {kind}.")
+    return tree
+
+
+def _pack(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    if isinstance(value, dict):
+        return {"dict": {str(key): _pack(item, arrays) for key, item in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return [_pack(item, arrays) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
+        name = f"a{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, np.ndarray):
+        return _pack(value.tolist(), arrays)
+    if isinstance(value, np.generic):
+        return _pack(value.item(), arrays)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    raise InputError(f"Cannot save a value of type {type(value).__name__}: {value!r}.")
+
+
+def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return {key: _unpack(item, arrays) for key, item in value["dict"].items()}
+    if isinstance(value, list):
+        return [_unpack(item, arrays) for item in value]
+    return value

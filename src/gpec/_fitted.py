@@ -1,0 +1,135 @@
+"""What ``fit`` learned, as frozen objects that know what of them a file keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpec._problem import Ground
+from gpec._version import __version__
+from gpec.boundary import BoundarySample
+from gpec.errors import ModelMismatchError
+from gpec.explainers import Attribution
+from gpec.geometry import GeodesicGraph
+from gpec.gp import Posterior
+from gpec.gp.posterior import JITTER
+from gpec.kernels import Kernel
+from gpec.models import Model
+from gpec.typing import FloatArray
+
+__all__ = ["Fitted", "Layer", "Memory", "Observation", "Probe"]
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A few rows and the model's probabilities for them, by which it is known again."""
+
+    rows: FloatArray
+    answer: FloatArray
+
+    def require_same(self, model: Model) -> None:
+        """Raise unless the model is the one that was asked before."""
+        answer = model.probabilities(self.rows)
+        same_shape = answer.shape == self.answer.shape
+        if not same_shape or np.abs(answer - self.answer).max() > 1e-5:
+            how = f"by {np.abs(answer - self.answer).max():.3g}" if same_shape else "in its number of classes"
+            raise ModelMismatchError(
+                f"The model is not the one that was fitted: its answers to {len(self.rows)} stored rows differ {how}. "
+                "Load with the original model, or fit again."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Explained rows (encoded), their attributions, and the noise variance ``U (n, d, c)`` used for them."""
+
+    rows: FloatArray
+    attribution: Attribution
+    U: FloatArray
+    source: str  # of the noise
+    unit: str
+    learned: dict[str, Any]  # by the explainer, from all rows
+    given: bool = False  # computed elsewhere, not by the explainer
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The Gaussian processes of one output's boundary."""
+
+    graph: GeodesicGraph
+    kernel: Kernel
+    posterior: Posterior
+
+    def state(self) -> dict[str, Any]:
+        learned = vars(self.posterior.parameters)
+        return {"graph": self.graph.state(), "kernel": self.kernel.state(), "parameters": learned}
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that ``fit`` learned."""
+
+    ground: Ground
+    probe: Probe
+    boundary: BoundarySample
+    observation: Observation
+    layers: tuple[Layer, ...]
+    fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
+
+    def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
+        return {**vars(self), "fingerprints": {}}
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the model and the explainer, as arrays, numbers and texts."""
+        ground, observation = self.ground, self.observation
+        return {
+            "settings": ground.settings.state(),
+            "schema": ground.schema.state(),
+            "background": ground.background,
+            "seed": ground.seed,
+            "probe": vars(self.probe),
+            "boundary": self.boundary.state(),
+            "observation": {
+                **vars(observation),
+                "attribution": {**vars(observation.attribution), "variance": observation.U},
+            },
+            "layers": [layer.state() for layer in self.layers],
+        }
+
+    def diagnostics(self, seconds: dict[str, float]) -> dict[str, Any]:
+        """What a fit that took so long found on its way."""
+        ground, layers = self.ground, self.layers
+        parameters = [layer.posterior.parameters for layer in layers]
+        return {
+            "version": __version__,
+            "seed": ground.seed,
+            "model_rows": ground.model.n_rows,
+            "model_calls": ground.model.n_calls,
+            "seconds": seconds,
+            "boundary_points": np.bincount(self.boundary.label).tolist(),
+            "components": [layer.graph.n_components for layer in layers],
+            "landmarks": [len(layer.graph.landmarks) for layer in layers],
+            "kernel": [layer.kernel.diagnostics() for layer in layers],
+            "scale": [learned.scale.tolist() for learned in parameters],
+            "nugget": [learned.nugget.tolist() for learned in parameters],
+            "jitter": JITTER,
+            "condition": [layer.posterior.condition for layer in layers],
+            "noise": self.observation.source,
+            "unit": self.observation.unit,
+            "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What an earlier fit can spare this one: each stage whose inputs have the fingerprint they had then."""
+
+    fingerprints: dict[str, str]
+    earlier: Fitted | None
+
+    def of(self, stage: str) -> Fitted | None:
+        """The earlier fit, if its ``stage`` serves again."""
+        same = self.earlier is not None and self.earlier.fingerprints.get(stage) == self.fingerprints[stage]
+        return self.earlier if same else None

@@ -1,0 +1,150 @@
+"""What ``fit`` is given: rows, model and words, made into objects and checked before the first model call."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpec._randomness import make_seed, stream
+from gpec._settings import Settings
+from gpec._validation import check_finite_array
+from gpec.boundary import BoundarySample, Sampler
+from gpec.boundary._registry import make_sampler
+from gpec.data import Rows, Schema
+from gpec.data._background import check_background
+from gpec.errors import InputError
+from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers.noise import RESAMPLED, check_noise_shape
+from gpec.kernels import Kernel, make_kernel
+from gpec.models import Model
+from gpec.typing import FloatArray
+
+__all__ = ["Ground", "Problem", "fingerprint", "state_problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What every stage and every later call stands on."""
+
+    settings: Settings
+    schema: Schema
+    model: Model
+    explainer: Explainer | None
+    background: FloatArray  # encoded
+    seed: int
+
+    def rows(self, Z: FloatArray, name: str = "X") -> Rows:
+        """Encoded rows as kernels see them."""
+        return Rows(self.schema.embed(Z, name), Z, self.schema.coordinates, self.model.log_odds)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What ``fit`` works on. Rows are encoded."""
+
+    ground: Ground
+    kernel: Kernel
+    sampler: Sampler | BoundarySample
+    rows: FloatArray
+    explained: FloatArray
+    given: Attribution | None  # attributions computed elsewhere
+
+
+def state_problem(
+    model: Any, settings: Settings, X: Any, X_explained: Any, attributions: Any, variance: Any
+) -> Problem:
+    """Check the rows of ``fit`` and find out what the words among the settings mean."""
+    kernel = make_kernel(settings.kernel, settings.lam, settings.rho)
+    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
+    seed = make_seed(settings.random_state)
+    schema, Z = Schema.learn(
+        X, categorical_features=settings.categorical_features, standardize=bool(settings.standardize)
+    )
+    sampler = make_sampler(settings.boundary, schema)
+    if isinstance(sampler, Sampler):
+        sampler.check()
+    if X_explained is not None:
+        explained = schema.encode(X_explained, "X_explained")
+        schema.embed(explained, "X_explained")  # refuses rows that lie too far away
+    elif attributions is not None or len(Z) <= settings.n_explained:
+        explained = Z
+    else:
+        explained = Z[stream(seed, "explained rows").permutation(len(Z))[: settings.n_explained]]
+    given = _given_attribution(settings.noise, attributions, variance, len(explained), schema)
+    check_noise_shape(settings.noise, len(explained), schema.n_features)
+    if given is None and explainer is None:
+        raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
+    if settings.learns_scale and len(explained) < 3:
+        raise InputError(
+            f"output_scale='evidence' needs at least 3 explained rows, got {len(explained)}; explain more rows or "
+            "give a number."
+        )
+    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    background = check_background(settings.background, schema, Z, seed)
+    ground = Ground(settings, schema, checked, explainer, background, seed)
+    return Problem(ground, kernel, sampler, Z, explained, given)
+
+
+def fingerprint(*parts: Any) -> str:
+    """Equal for parts of equal content; objects that are neither arrays, plain data nor ours count by identity."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray) and part.dtype != object:
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        elif isinstance(part, dict):
+            digest.update(fingerprint(*part, *part.values()).encode())
+        elif isinstance(part, (list, tuple)):
+            digest.update(f"{len(part)}{fingerprint(*part)}".encode())
+        elif isinstance(part, (Explainer, Sampler)):
+            digest.update(fingerprint(type(part), part.get_params(deep=False)).encode())
+        elif isinstance(part, BoundarySample):
+            digest.update(fingerprint(part.state()).encode())
+        else:
+            plain = part is None or isinstance(part, (str, int, float, bool, np.generic))
+            digest.update(f"{type(part).__name__}{part!r}".encode() if plain else f"object {id(part)}".encode())
+    return digest.hexdigest()
+
+
+def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, schema: Schema) -> Attribution | None:
+    if variance is not None:
+        if attributions is None:
+            raise InputError("attribution_variance is given without attributions.")
+        if not (isinstance(noise, str) and noise == "auto"):
+            raise InputError(
+                f"attribution_variance is given together with noise={noise!r}; leave noise='auto' to use it."
+            )
+    if attributions is None:
+        return None
+    if isinstance(noise, str) and noise in RESAMPLED:
+        raise InputError(
+            f"noise={noise!r} runs the explainer again, but attributions are given; pass their attribution_variance "
+            "with noise='auto', or a number."
+        )
+    shape = (n, schema.n_features)
+    arrays = [check_finite_array("attributions", _aligned("attributions", attributions, schema))]
+    if variance is not None:
+        variance = _aligned("attribution_variance", variance, schema)
+        arrays.append(check_finite_array("attribution_variance", variance, least=0.0))
+    for name, array in zip(("attributions", "attribution_variance"), arrays, strict=False):
+        if array.ndim not in (2, 3) or array.shape[:2] != shape:
+            raise InputError(
+                f"{name} has shape {array.shape}; expected {shape} or ({n}, {schema.n_features}, classes), one row for "
+                "each row of X_explained, by default X."
+            )
+    return Attribution(*arrays)
+
+
+def _aligned(name: str, values: Any, schema: Schema) -> Any:
+    """Columns of a DataFrame in the order of X's, if they have names."""
+    if not isinstance(values, pd.DataFrame) or schema.labels is None:
+        return values
+    columns: list[Any] = list(values.columns)
+    if columns == list(range(schema.n_features)):  # numbered, not named
+        return values
+    if len(columns) != schema.n_features or set(columns) != set(schema.labels):
+        raise InputError(f"{name} has the columns {columns}, but X has {list(schema.labels)}.")
+    return values[list(schema.labels)]

@@ -1,0 +1,66 @@
+"""Where random numbers come from: one root seed, and a stream of its own for each purpose.
+
+Every draw in the package names its purpose, so that no two purposes share a stream and none depends on what else was
+drawn before. NumPy's global generator is never used.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec.errors import InputError, ParameterTypeError
+
+__all__ = ["Purpose", "derived_seed", "make_seed", "stream"]
+
+Purpose = Literal[
+    "attacked rows",
+    "attack starts",
+    "attack search",
+    "background",
+    "boundary check",
+    "boundary pairs",
+    "boundary rows",
+    "boundary search",
+    "cxplain members",
+    "cxplain rows",
+    "evidence rows",
+    "explained rows",
+    "explainer",
+    "graph landmarks",
+    "graph neighbors",
+    "perturbations",
+    "posterior pivots",
+    "synthetic rows",
+]
+
+
+def stream(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
+    """The generator for one purpose; ``key`` tells apart the parts of it that draw for themselves."""
+    return np.random.default_rng(_sequence(seed, purpose, key))
+
+
+def derived_seed(seed: int, purpose: Purpose, *key: int) -> int:
+    """A seed made from another, for one purpose."""
+    return int(_sequence(seed, purpose, key).generate_state(1)[0])
+
+
+def _sequence(seed: int, purpose: Purpose, key: tuple[int, ...]) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(purpose.encode()), *key))
+
+
+def make_seed(random_state: Any) -> int:
+    """One root seed from an int, None, a Generator or a RandomState; the global generators are never used."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise InputError(f"random_state={random_state} must not be negative.")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**62))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise ParameterTypeError(f"random_state={random_state!r} must be an int, None, a numpy Generator or a RandomState.")

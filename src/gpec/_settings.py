@@ -1,0 +1,97 @@
+"""The parameters of a GPEC, checked before the first model call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec._validation import check_auto, check_auto_count, check_choice, check_count
+from gpec.errors import InputError, ParameterTypeError
+from gpec.explainers.noise import check_noise
+
+__all__ = ["Settings"]
+
+_PLAIN = (str, int, float, bool, type(None))
+_KEPT_ELSEWHERE = ("random_state", "boundary")  # a file holds the seed and the boundary points themselves
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The parameters of :class:`gpec.GPEC` but for the model; making one refuses what can never be used."""
+
+    explainer: Any
+    kernel: Any
+    lam: float | Literal["auto"]
+    rho: float | Literal["auto"]
+    boundary: Any
+    n_boundary: int
+    n_neighbors: int
+    n_landmarks: int | Literal["auto"]
+    components: Literal["separate", "bridge"]
+    n_explained: int
+    background: Any
+    noise: Any
+    n_resamples: int
+    output_scale: float | Literal["evidence"]
+    standardize: bool
+    model_output: Literal["auto", "probability", "logit"]
+    threshold: float
+    categorical_features: Any
+    random_state: Any
+    n_jobs: int | None
+    progress: Literal["auto"] | bool
+
+    def __post_init__(self) -> None:
+        check_count("n_boundary", self.n_boundary, least=10)
+        check_count("n_neighbors", self.n_neighbors)
+        check_auto_count("n_landmarks", self.n_landmarks)
+        check_choice("components", self.components, ("separate", "bridge"))
+        check_count("n_explained", self.n_explained)
+        check_noise(self.noise)
+        check_count("n_resamples", self.n_resamples, least=2)
+        check_choice("standardize", self.standardize, (True, False))
+        check_choice("progress", self.progress, ("auto", True, False))
+        check_auto("output_scale", self.output_scale, word="evidence")
+        check_auto("lam", self.lam)
+        check_auto("rho", self.rho, zero=True)
+        if self.n_jobs is not None and (
+            isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0
+        ):
+            raise InputError(f"n_jobs={self.n_jobs!r} must be None or a whole number other than 0.")
+        if self.categorical_features is not None and not isinstance(self.categorical_features, Iterable):
+            raise ParameterTypeError(
+                f"categorical_features={self.categorical_features!r} must be 'auto', None or a list of columns."
+            )
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any]) -> Settings:
+        """From ``GPEC.get_params(deep=False)``."""
+        return cls(**{name: value for name, value in parameters.items() if name != "model"})
+
+    @property
+    def learns_scale(self) -> bool:
+        return isinstance(self.output_scale, str)
+
+    def describe(self) -> dict[str, Any]:
+        """As numbers and short texts, for results that carry their settings."""
+        return {name: value if _is_plain(value) else f"<{type(value).__name__}>" for name, value in self._items()}
+
+    def state(self) -> dict[str, Any]:
+        """What of them a file can hold; objects are left out."""
+        plain = {name: value for name, value in self._items() if _is_plain(value) and name not in _KEPT_ELSEWHERE}
+        if isinstance(self.noise, (list, tuple, np.ndarray)):
+            plain["noise"] = np.asarray(self.noise)
+        if not _is_plain(self.categorical_features):
+            plain["categorical_features"] = list(np.asarray(self.categorical_features, dtype=object))
+        return plain
+
+    def _items(self) -> list[tuple[str, Any]]:
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, value.item() if isinstance(value, np.generic) else value) for name, value in values]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN)

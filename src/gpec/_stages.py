@@ -1,0 +1,327 @@
+"""The stages of ``fit`` and ``explain``: plain functions from one frozen object to the next.
+
+    problem ──> boundary ──> graph ──> kernel ──┐
+       └──────> observation ────────────────────┴──> layer ──> prediction
+
+Each stage is determined by its inputs and the seed. A stage whose inputs have the fingerprint that they had in the
+earlier fit is not run again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec._execution import one_blas_thread, run_blocks
+from gpec._fitted import Fitted, Layer, Memory, Observation, Probe
+from gpec._problem import Ground, Problem, fingerprint
+from gpec._randomness import derived_seed, stream
+from gpec._settings import Settings
+from gpec._shapes import at_the_door
+from gpec.boundary import BoundarySample, Sampler
+from gpec.data import Rows, Schema
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NumericalError
+from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers.base import check_attribution
+from gpec.explainers.noise import noise_variance, observe
+from gpec.explanation import Explanation
+from gpec.geometry import GeodesicGraph
+from gpec.gp import (
+    ExactPosterior,
+    LowRankPosterior,
+    Parameters,
+    Posterior,
+    Prediction,
+    fit_parameters,
+    fixed_parameters,
+    learn_kernel,
+)
+from gpec.gp._gram import feature_grams
+from gpec.kernels import Kernel
+from gpec.models import Model
+from gpec.promises import IntervalRule
+from gpec.typing import FloatArray
+
+__all__ = [
+    "Clock",
+    "answer_rows",
+    "ask_model",
+    "condition",
+    "encode_rows",
+    "fit_kernel",
+    "make_explanation",
+    "measure",
+    "objects_of",
+    "observe_rows",
+    "predict",
+    "recall",
+    "restore",
+    "sample_boundary",
+]
+
+_BLOCK = 1_024
+_DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
+_EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
+_PROBE_ROWS = 20
+
+
+def ask_model(problem: Problem) -> Probe:
+    """The first call of the model; it tells the number of classes, too."""
+    rows = problem.rows[:_PROBE_ROWS]
+    return Probe(rows, problem.ground.model.probabilities(rows))
+
+
+def recall(problem: Problem, probe: Probe, earlier: Fitted | None) -> tuple[Problem, Memory]:
+    """What the earlier fit can spare this one.
+
+    A problem on the same ground takes over the model and, if it is the same, the explainer as they are now.
+    """
+    g, s = problem.ground, problem.ground.settings
+    of_model = (id(g.model.user_model), g.model.output, g.model.threshold, probe.answer)
+    prints = {"ground": fingerprint(g.schema.state(), problem.rows, g.seed, *of_model)}
+    prints["boundary"] = fingerprint(prints["ground"], problem.sampler, s.n_boundary)
+    prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
+    prints["explainer"] = fingerprint(prints["ground"], g.explainer, g.background, s.noise, s.n_resamples)
+    memory = Memory(prints, earlier)
+    if earlier is None or memory.of("ground") is None:
+        return problem, memory
+    try:
+        earlier.boundary.require_belongs(g.model, g.seed)  # the model may have been changed where it stood
+    except (InputError, ModelMismatchError):
+        return problem, Memory(prints, None)
+    model, explainer = earlier.ground.model, earlier.ground.explainer if memory.of("explainer") else g.explainer
+    model.n_calls, model.n_rows = g.model.n_calls, g.model.n_rows
+    return replace(problem, ground=replace(g, model=model, explainer=explainer)), memory
+
+
+def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundarySample:
+    """Points on the decision boundary, sampled or as given."""
+    earlier = memory.of("boundary")
+    if earlier is not None:
+        return earlier.boundary
+    ground, sampler = problem.ground, problem.sampler
+    try:
+        if isinstance(sampler, Sampler):
+            settings = ground.settings
+            return sampler.draw(
+                ground.model, problem.rows, settings.n_boundary, seed=ground.seed, progress=settings.progress
+            )
+        sampler.require_belongs(ground.model, ground.seed)
+        return sampler
+    except (BoundaryNotFoundError, ModelMismatchError):
+        ground.model.require_repeatable(probe.rows, probe.answer)  # if this is why, say so
+        raise
+
+
+def observe_rows(problem: Problem, memory: Memory) -> Observation:
+    """The attributions of the rows to explain, and their noise; rows explained before are not explained again."""
+    ground, rows = problem.ground, problem.explained
+    model, explainer = ground.model, ground.explainer
+    earlier = memory.of("explainer")
+    if explainer is not None and not hasattr(explainer, "model_") and (problem.given is None or explainer.learns):
+        explainer.prepare(model, ground.background, problem.rows, ground.seed)
+    learned = {} if explainer is None else explainer.fitted_state()
+    if problem.given is not None:
+        answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
+        U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
+        return Observation(rows, answer, U, source, "as given", learned, given=True)
+    if explainer is None:
+        raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
+    known = earlier.observation if earlier is not None and not earlier.observation.given else None
+    answer = _answer_unknown(ground, explainer, rows, known)
+    U, source = noise_variance(ground.settings.noise, answer, explainer, rows, ground.seed)
+    return Observation(rows, answer, U, source, explainer.unit, learned)
+
+
+def _answer_unknown(ground: Ground, explainer: Explainer, rows: FloatArray, known: Observation | None) -> Attribution:
+    place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
+    found = np.array([place.get(row.tobytes(), -1) for row in rows])
+    if known is None or (found < 0).all():
+        return _answer(ground, explainer, rows, ground.settings.progress)
+    old = known.attribution.map(lambda array: array[found[found >= 0]])
+    if (found >= 0).all():
+        return old
+    new = _answer(ground, explainer, rows[found < 0], ground.settings.progress)
+    joined = Attribution.join([old, new])
+    order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
+    return joined.map(lambda array: array[order])
+
+
+def _answer(ground: Ground, explainer: Explainer, Z: FloatArray, progress: Literal["auto"] | bool) -> Attribution:
+    s = ground.settings
+    return observe(explainer, Z, noise=s.noise, n_resamples=s.n_resamples, seed=ground.seed, progress=progress)
+
+
+def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Memory) -> GeodesicGraph:
+    """Distances along the boundary of one output."""
+    earlier = memory.of("graph")
+    if earlier is not None:
+        return earlier.layers[output].graph
+    ground, s = problem.ground, problem.ground.settings
+    graph = GeodesicGraph.build(
+        ground.schema.embed(boundary.of(output).points, "boundary"),
+        n_neighbors=s.n_neighbors,
+        n_landmarks=s.n_landmarks,
+        components=s.components,
+        random_state=ground.seed,
+        progress=s.progress,
+    )
+    graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
+    return graph
+
+
+def fit_kernel(problem: Problem, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int) -> Kernel:
+    """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
+    kernel = problem.kernel.__sklearn_clone__().fit(graph, rows)
+    Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    with one_blas_thread():
+        return learn_kernel(kernel, rows, Y, U, problem.ground.settings.output_scale)
+
+
+def condition(
+    ground: Ground,
+    kernel: Kernel,
+    rows: Rows,
+    observation: Observation,
+    output: int,
+    parameters: Parameters | None = None,
+) -> Posterior:
+    """The posterior of one output given its attributions; parameters are learned unless they are known."""
+    Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    N, d = Y.shape
+    with one_blas_thread():  # also when loading, so that the bits agree
+        grams = feature_grams(kernel, rows, d)
+        if parameters is None and not ground.settings.learns_scale:
+            parameters = fixed_parameters(float(ground.settings.output_scale), d)
+        elif parameters is None:
+            some = np.sort(stream(ground.seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
+            seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
+            parameters = fit_parameters(seen, Y[some], U[some])
+        if N <= _DENSE_ROWS:
+            return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
+        seed = derived_seed(ground.seed, "posterior pivots")
+        return LowRankPosterior(kernel, rows, Y, U, parameters, seed=seed)
+
+
+def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
+    """The fit whose :meth:`Fitted.state` this is, joined with its model."""
+    schema, probe, boundary = (
+        Schema.from_state(state["schema"]),
+        Probe(**state["probe"]),
+        BoundarySample.from_state(state["boundary"]),
+    )
+    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    probe.require_same(checked)
+    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
+    ground = Ground(settings, schema, checked, explainer, state["background"], int(state["seed"]))
+    observation = Observation(
+        **{**state["observation"], "attribution": Attribution(**state["observation"]["attribution"])}
+    )
+    rows, layers = ground.rows(observation.rows), []
+    for output, layer in enumerate(state["layers"]):
+        graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
+        parameters = Parameters(**layer["parameters"])
+        layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters)))
+    return Fitted(ground, probe, boundary, observation, tuple(layers))
+
+
+def objects_of(state: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that were objects when the fit was saved, as far as what they led to can stand for them."""
+    schema = Schema.from_state(state["schema"])
+    return {
+        "explainer": None,
+        "kernel": Kernel.from_state(state["layers"][0]["kernel"]),
+        "background": schema.decode(state["background"]),
+    }
+
+
+def encode_rows(fitted: Fitted, X: Any) -> FloatArray:
+    """Rows given to ``explain``, checked and encoded."""
+    schema = fitted.ground.schema
+    Z = schema.encode(X)
+    schema.embed(Z)  # refuses rows that lie too far away
+    return Z
+
+
+def answer_rows(fitted: Fitted, Z: FloatArray, progress: Literal["auto"] | bool = False) -> Attribution:
+    """The explainer's answers for new rows; it meets the model when it is first needed."""
+    explainer = fitted.ground.explainer
+    if explainer is None:
+        raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
+    if not hasattr(explainer, "model_"):
+        explainer.bind(fitted.ground.model, fitted.ground.background)
+        if explainer.learns:
+            explainer.restore(fitted.observation.learned)
+    return _answer(fitted.ground, explainer, Z, progress)
+
+
+def predict(
+    fitted: Fitted, Z: FloatArray, n_jobs: int | None = None, progress: Literal["auto"] | bool = False
+) -> Prediction:
+    """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
+    rows = fitted.ground.rows(Z)
+    shape = (len(Z), Z.shape[1], len(fitted.layers))
+    mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
+
+    def block(part: slice) -> int:
+        some, clamped = rows[part], 0
+        for c, layer in enumerate(fitted.layers):
+            found = layer.posterior.predict(some)
+            mean[part, :, c], boundary[part, :, c] = found.mean, found.boundary_variance
+            noise[part, :, c] = found.noise_variance
+            clamped += found.n_clamped
+        return clamped
+
+    clamped = sum(run_blocks(block, len(Z), _BLOCK, n_jobs=n_jobs, what="posterior", progress=progress))
+    return Prediction(mean, boundary, noise, clamped)
+
+
+def make_explanation(
+    fitted: Fitted,
+    Z: FloatArray,
+    answer: Attribution | None,
+    posterior: Prediction,
+    rule: IntervalRule,
+    level: float,
+    diagnostics: dict[str, Any],
+) -> Explanation:
+    """The result as users see it; values are the explainer's, or the posterior mean where it was not asked."""
+    shown = Attribution(posterior.mean) if answer is None else answer
+    if not (np.isfinite(shown.values).all() and np.isfinite(posterior.variance).all()):
+        raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
+    schema, several = fitted.ground.schema, len(fitted.layers) > 1
+    names, shown = [str(name) for name in fitted.ground.model.classes], shown.at_the_door()
+    return Explanation(
+        values=shown.values,
+        boundary_variance=at_the_door(posterior.boundary_variance),
+        noise_variance=at_the_door(posterior.noise_variance),
+        explainer_variance=shown.variance,
+        base_values=shown.base_values,
+        data=np.asarray(schema.decode(Z), dtype=object) if schema.categories else Z,
+        feature_names=list(schema.names),
+        output_names=names if several else names[1],
+        confidence_level=level,
+        diagnostics=diagnostics,
+        axes=("row", "feature", "output") if several else ("row", "feature"),
+        rule=rule,
+    )
+
+
+class Clock:
+    """Seconds spent, by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started

@@ -1,0 +1,91 @@
+"""Checks of single parameters. Rows are checked by :mod:`gpec.data`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpec.errors import InputError, ParameterTypeError
+from gpec.typing import FloatArray
+
+__all__ = [
+    "check_auto",
+    "check_auto_count",
+    "check_choice",
+    "check_count",
+    "check_finite_array",
+    "check_level",
+    "check_positive",
+]
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """``value`` if it is one of ``choices``."""
+    if not isinstance(value, (str, bool)) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"{name}={value!r} is not one of {listed}.")
+    return value
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> int:
+    """``value`` as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ParameterTypeError(f"{name}={value!r} must be a whole number.")
+    if value < least:
+        raise InputError(f"{name}={value} must be at least {least}.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
+    """``value`` as a finite float greater than 0 (or at least 0)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ParameterTypeError(f"{name}={value!r} must be a number.")
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        number = np.inf
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise InputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'greater than'} 0.")
+    return number
+
+
+def check_auto_count(name: str, value: Any) -> None:
+    """``value`` is "auto" or a whole number of at least 1."""
+    if isinstance(value, str):
+        check_choice(name, value, ("auto",))
+    else:
+        check_count(name, value)
+
+
+def check_auto(name: str, value: Any, *, word: str = "auto", zero: bool = False) -> None:
+    """``value`` is the word, or a finite number greater than 0 (or at least 0)."""
+    if not isinstance(value, str):
+        check_positive(name, value, zero=zero)
+    elif value != word:
+        raise InputError(f"{name}={value!r} must be {word!r} or a number.")
+
+
+def check_level(value: Any) -> float:
+    """A confidence level strictly between 0 and 1."""
+    level = check_positive("confidence_level", value)
+    if level >= 1:
+        raise InputError(f"confidence_level={value!r} must be between 0 and 1, for instance 0.95.")
+    return level
+
+
+def check_finite_array(name: str, value: Any, *, least: float = -np.inf) -> FloatArray:
+    """``value`` as a finite float64 array (a copy)."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} cannot be read as an array: {str(error).rstrip('.')}.") from error
+    if array.dtype.kind not in "fiub":
+        raise ParameterTypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
+    array = np.array(array, dtype=np.float64)
+    bad = ~(np.isfinite(array) & (array >= least))
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        bound = "" if least == -np.inf else f" and at least {least:g}"
+        raise InputError(f"{name} has {float(array[index])!r} at index {index}; all values must be finite{bound}.")
+    return array

@@ -1,0 +1,90 @@
+"""Pairs of rows of opposite predicted class, in the order in which they are worth bisecting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["PairStream"]
+
+_FURTHEST_PARTNER = 10
+_ENUMERATED = 500_000
+_CHUNK = 4_096
+
+
+class PairStream:
+    """Distinct pairs ``(inside, outside)``, drawn when asked for.
+
+    ``nearest``: every row with its nearest row on the other side, then with its second, third, ... partner, then random
+    pairs. ``random``: random pairs only. Each pair comes once; the stream ends when there are no more.
+    """
+
+    def __init__(
+        self, E: FloatArray, inside: IntArray, outside: IntArray, *, nearest: bool, rng: np.random.Generator
+    ) -> None:
+        near = _nearest_pairs(E, inside, outside, rng) if nearest else iter(())
+        self._source = chain(near, _random_pairs(inside, outside, rng))
+        self._n = len(E)
+        self._seen: set[int] = set()
+        self._left = np.empty((0, 2), dtype=np.int64)
+
+    def take(self, count: int) -> IntArray:
+        """Up to ``count`` further pairs; fewer only when the stream is exhausted."""
+        kept, total = [self._left], len(self._left)
+        while total < count:
+            batch = next(self._source, None)
+            if batch is None:
+                break
+            fresh = self._unseen(batch)
+            kept.append(fresh)
+            total += len(fresh)
+        pairs = np.concatenate(kept)
+        self._left = pairs[count:]
+        return pairs[:count]
+
+    def _unseen(self, batch: IntArray) -> IntArray:
+        keys = (batch[:, 0] * self._n + batch[:, 1]).tolist()
+        fresh = []
+        for position, key in enumerate(keys):
+            if key not in self._seen:
+                self._seen.add(key)
+                fresh.append(position)
+        return batch[fresh]
+
+
+def _nearest_pairs(E: FloatArray, inside: IntArray, outside: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
+    sides = (inside, outside)
+    search = [NearestNeighbors().fit(E[side]) for side in sides]
+    side_of = np.zeros(len(E), dtype=np.int64)
+    side_of[outside] = 1
+    rows = rng.permutation(np.concatenate(sides))
+
+    def partners(chunk: IntArray, rank: int) -> Iterator[IntArray]:
+        for own in (0, 1):
+            mine, other = chunk[side_of[chunk] == own], sides[1 - own]
+            if len(mine) and rank < len(other):
+                found = other[search[1 - own].kneighbors(E[mine], rank + 1, return_distance=False)[:, rank]]
+                yield np.column_stack((mine, found) if own == 0 else (found, mine))
+
+    for rank in range(_FURTHEST_PARTNER):
+        for start in range(0, len(rows), _CHUNK):
+            both = list(partners(rows[start : start + _CHUNK], rank))
+            if both:
+                yield rng.permutation(np.concatenate(both))
+
+
+def _random_pairs(inside: IntArray, outside: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
+    total = len(inside) * len(outside)
+    if total <= _ENUMERATED:
+        order = rng.permutation(total)
+        for start in range(0, total, _CHUNK):
+            first, second = np.divmod(order[start : start + _CHUNK], len(outside))
+            yield np.column_stack((inside[first], outside[second]))
+        return
+    for _ in range(total // _CHUNK):
+        yield np.column_stack((rng.choice(inside, _CHUNK), rng.choice(outside, _CHUNK)))

@@ -1,0 +1,63 @@
+"""What the parameter ``boundary`` means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpec._validation import check_choice
+from gpec.boundary.adversarial import AdversarialSampler
+from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
+from gpec.boundary.bisection import BisectionSampler
+from gpec.data import Schema
+from gpec.errors import InputError, ParameterTypeError
+
+__all__ = ["make_sampler"]
+
+_SAMPLERS: dict[str, type[Sampler]] = {
+    "auto": BisectionSampler,
+    "bisection": BisectionSampler,
+    "adversarial": AdversarialSampler,
+}
+
+
+def make_sampler(boundary: Any, schema: Schema) -> Sampler | BoundarySample:
+    """The sampler meant by a name, or the sampler or the sample given."""
+    if isinstance(boundary, Sampler):
+        return boundary
+    if isinstance(boundary, str):
+        return _SAMPLERS[check_choice("boundary", boundary, tuple(_SAMPLERS))]()
+    if isinstance(boundary, BoundarySample):
+        sample = boundary
+    elif isinstance(boundary, pd.DataFrame):
+        sample = BoundarySample.from_points(schema.encode(boundary, "boundary"))
+    elif isinstance(boundary, (list, tuple)) or hasattr(boundary, "__array__"):
+        sample = BoundarySample.from_points(boundary)
+    else:
+        raise ParameterTypeError(
+            f"boundary={boundary!r} must be 'auto', a sampler of gpec.boundary, a BoundarySample or an array of points "
+            "(J, d)."
+        )
+    _check_sample(sample, schema)
+    return sample
+
+
+def _check_sample(sample: BoundarySample, schema: Schema) -> None:
+    if sample.points.shape[1] != schema.n_features:
+        raise InputError(f"boundary has {sample.points.shape[1]} features, but X has {schema.n_features}.")
+    if len(sample) < LEAST_POINTS:
+        raise InputError(
+            f"boundary has {len(sample)} points, but at least {LEAST_POINTS} are needed; pass more, or use "
+            "boundary='auto'."
+        )
+    for j in schema.categorical.tolist():
+        codes, count = sample.points[:, j], len(schema.categories[j])
+        bad = ~np.isin(codes, np.arange(count))
+        if bad.any():
+            raise InputError(
+                f"boundary has {codes[bad][0]} in the categorical column '{schema.names[j]}'; expected its codes 0 to "
+                f"{count - 1}, or pass a DataFrame."
+            )
+    schema.embed(sample.points, "boundary")

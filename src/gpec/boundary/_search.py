@@ -1,0 +1,182 @@
+"""From pairs of rows to points on the boundary between them.
+
+Each pair spans a path ``x(t)``, ``0 <= t <= 1``: numbers move along a straight line, categories switch one at a time at
+fixed random positions. The bracket ``[t0, t1]`` keeps the class of its first row at ``t0`` and another at ``t1``. A
+bracket shorter than the tolerance *is* a boundary point, whatever the probability jumps to there: tree ensembles are
+piecewise constant and pass 0.5 without ever being near it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpec.boundary.base import BoundarySample, join
+from gpec.data import Schema
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["Collection", "Paths", "bisect"]
+
+_MAX_STEPS = 100
+_CLEAR = 1e-4
+_MAX_SLIVERS = 4
+
+
+def bisect(
+    model: Model, A: FloatArray, B: FloatArray, label: IntArray, tolerance: float, rng: np.random.Generator
+) -> tuple[BoundarySample, IntArray]:
+    """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
+    paths = Paths(model.schema, A, B, rng)
+    t0, t1 = np.zeros(len(A)), np.ones(len(A))
+    # a switch of category is no sliver, however short
+    step = np.minimum(0.5 * _CLEAR / np.maximum(paths.length, _CLEAR), paths.longest_step)
+    _narrow(model, paths, t0, t1, label, tolerance, rng)
+    unclear = np.arange(len(A))
+    for _ in range(_MAX_SLIVERS):
+        # A class that lasts for less than _CLEAR is a sliver between two thresholds: look for the change beyond it.
+        lower, upper = np.maximum(t0 - step, 0.0)[unclear], np.minimum(t1 + step, 1.0)[unclear]
+        beyond = model.labels(paths.at(upper, unclear)) == label[unclear]
+        before = (model.labels(paths.at(lower, unclear)) != label[unclear]) & ~beyond
+        t0[unclear[beyond]], t1[unclear[beyond]] = upper[beyond], 1.0
+        t0[unclear[before]], t1[unclear[before]] = 0.0, lower[before]
+        unclear = unclear[beyond | before]
+        if len(unclear) == 0:
+            break
+        _narrow(model, paths, t0, t1, label, tolerance, rng)
+    return _verified(model, paths.sample(t0, t1, label), label)
+
+
+def _narrow(
+    model: Model,
+    paths: Paths,
+    t0: FloatArray,
+    t1: FloatArray,
+    label: IntArray,
+    tolerance: float,
+    rng: np.random.Generator,
+) -> None:
+    """Bisect all brackets, in place, until each is shorter than the tolerance and holds at most one switch."""
+    # The first split lies off the middle: halfway between two rows of whole numbers several columns meet their
+    # thresholds at once, and there the answer of a tree is decided by rounding.
+    split = 0.4 + 0.2 * rng.random(len(t0))
+    for _ in range(_MAX_STEPS):
+        active = np.flatnonzero((paths.length * (t1 - t0) > tolerance) | (t1 - t0 > paths.longest_step))
+        if len(active) == 0:
+            break
+        middle = t0[active] + split[active] * (t1[active] - t0[active])
+        split[active] = 0.5
+        inside = model.labels(paths.at(middle, active)) == label[active]
+        t0[active[inside]] = middle[inside]
+        t1[active[~inside]] = middle[~inside]
+
+
+class Paths:
+    """The paths between pairs of rows: lines for the numbers, switches for the categories."""
+
+    def __init__(self, schema: Schema, A: FloatArray, B: FloatArray, rng: np.random.Generator) -> None:
+        self.schema, self.A, self.B = schema, A, B
+        self.numbers, self.categories = schema.continuous, schema.categorical
+        self.length = self._distance(A, B)
+        differs = A[:, self.categories] != B[:, self.categories]
+        n_switches = np.maximum(differs.sum(axis=1), 1)
+        # Differing columns switch in random order, at least 0.5 / n_switches apart.
+        draw = rng.random(differs.shape)
+        rank = np.where(differs, draw, 2.0).argsort(axis=1).argsort(axis=1)
+        self.switch_at = (rank + 0.25 + 0.5 * rng.random(differs.shape)) / n_switches[:, None]
+        self.longest_step = np.where(differs.any(axis=1), 0.25 / n_switches, 1.0)
+
+    def at(self, t: FloatArray, rows: IntArray) -> FloatArray:
+        points = self.A[rows].copy()
+        numbers, categories = self.numbers, self.categories
+        first, second = points[:, numbers], self.B[np.ix_(rows, numbers)]
+        # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
+        between = (1 - t[:, None]) * first + t[:, None] * second
+        points[:, numbers] = np.clip(between, np.minimum(first, second), np.maximum(first, second))
+        if len(categories):
+            switched = t[:, None] >= self.switch_at[rows]
+            points[:, categories] = np.where(switched, self.B[np.ix_(rows, categories)], points[:, categories])
+        return points
+
+    def sample(self, t0: FloatArray, t1: FloatArray, label: IntArray) -> BoundarySample:
+        every = np.arange(len(t0))
+        before, beyond = self.at(t0, every), self.at(t1, every)
+        bracket = self._distance(before, beyond)
+        points, direction = before.copy(), np.zeros_like(before)
+        numbers = self.numbers
+        points[:, numbers] += (beyond[:, numbers] - before[:, numbers]) / 2
+        moved = bracket > 0
+        direction[np.ix_(moved, numbers)] = (beyond - before)[np.ix_(moved, numbers)] / bracket[moved, None]
+        switched = np.full(len(points), -1, dtype=np.int64)
+        switched_to = np.full(len(points), -1, dtype=np.int64)
+        for j in self.categories:
+            jump = before[:, j] != beyond[:, j]
+            switched[jump], switched_to[jump] = j, beyond[jump, j].astype(np.int64)
+        return BoundarySample(points, direction, bracket / 2, label, 0, switched, switched_to)
+
+    def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        scale = self.schema.scale[self.numbers]
+        return np.asarray(np.linalg.norm(B[:, self.numbers] / scale - A[:, self.numbers] / scale, axis=1))
+
+
+def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[BoundarySample, IntArray]:
+    """The points whose two ends, as :meth:`BoundarySample.ends` gives them, differ in class; and the far class."""
+    residual, beyond_label = sample.residual.copy(), np.full(len(sample), -1, dtype=np.int64)
+    pending = np.arange(len(sample))
+    # Rounding may move an end across the boundary by one bit; a longer step brings it back.
+    for widen in (1.0, 2.0, 4.0, 8.0):
+        residual[pending] = sample.residual[pending] * widen
+        part = replace(sample, residual=residual).take(pending)
+        before, beyond = part.ends()
+        near, far = np.split(model.labels(np.concatenate((before, beyond))), 2)
+        good = (near == label[pending]) & (far != label[pending])
+        beyond_label[pending[good]] = far[good]
+        pending = pending[~good]
+        if len(pending) == 0:
+            break
+    kept = np.flatnonzero(beyond_label >= 0)
+    return replace(sample, residual=residual).take(kept), beyond_label[kept]
+
+
+class Collection:
+    """Distinct points found so far, by class."""
+
+    def __init__(self, model: Model, tolerance: float, wanted: int) -> None:
+        self._model, self._quantum, self._wanted = model, 10 * tolerance, wanted
+        self._counts = np.zeros(model.n_outputs, dtype=np.int64)
+        self._seen: set[bytes] = set()
+        self._samples: list[BoundarySample] = []
+
+    def missing(self) -> dict[int, int]:
+        """Points still to find, for each class that lacks some; with several classes every point serves two of them."""
+        missing = self._wanted - self._counts
+        halves = missing if len(missing) == 1 else -(-missing // 2)
+        return {label: count for label, count in enumerate(halves.tolist()) if count > 0}
+
+    def scarcest(self) -> tuple[int, str]:
+        """Points of the class that has the fewest, and words for messages that name it if there are several."""
+        label = int(self._counts.argmin())
+        return int(self._counts[label]), "" if self._model.is_binary else f" for class {self._model.class_name(label)}"
+
+    def add(self, sample: BoundarySample, other: IntArray) -> int:
+        """Keep the wanted points not seen before, for their class and (with several classes) for the one beyond."""
+        sides = (sample, sample.flipped(other))
+        owners = sample.label[:, None] if len(self._counts) == 1 else np.column_stack((sample.label, other))
+        before, fresh = int(self._counts.sum()), []
+        # A switch of category may have been found from its other side.
+        for position, codes in enumerate(zip(*map(self._codes, sides), strict=True)):
+            if self._seen.isdisjoint(codes) and (self._counts[owners[position]] < self._wanted).any():
+                self._seen.update(codes)
+                self._counts[owners[position]] += 1
+                fresh.append(position)
+        indices = np.array(fresh, dtype=np.int64)
+        self._samples += [side.take(indices) for side in sides[: owners.shape[1]]]
+        return int(self._counts.sum()) - before
+
+    def _codes(self, sample: BoundarySample) -> list[bytes]:
+        cells = np.rint(self._model.schema.embed(sample.points) / self._quantum) + 0.0  # no negative zeros
+        return [key.tobytes() for key in np.column_stack((cells, sample.switched, sample.switched_to))]
+
+    def sample(self) -> BoundarySample:
+        return join(self._samples)

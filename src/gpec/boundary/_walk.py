@@ -1,0 +1,61 @@
+"""Walk each partner towards its row before bisecting, for models without gradients in many dimensions.
+
+A partner ``b`` of another class than its row ``a`` tries, in turn,
+
+- to take over some of ``a``'s columns, categories included;
+- to turn a little around ``a``, in a few columns, and to come nearer at the same time:
+  ``b' = a + (1 - shrink) |b - a| u``, ``u`` the direction of ``b - a + turn |b - a| g`` with ``g`` random;
+
+and keeps what leaves it in another class than ``a``'s. Tries that succeed grow bolder, others more timid. The segment
+from ``a`` to ``b`` then meets the boundary near ``a``. No gradient and no probability is needed, so that trees can be
+walked along, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["walk"]
+
+_TURN, _SHRINK = 0.3, 0.1
+_TURNS, _SHRINKS = (0.01, 0.8), (0.002, 0.5)  # least and greatest
+_BOLDER, _TIMIDER = 1.2, 0.85
+_TURNED_COLUMNS = 0.2  # of all: trees look at few columns at a time
+
+
+def walk(
+    model: Model, A: FloatArray, B: FloatArray, label: IntArray, n_walk: int, rng: np.random.Generator
+) -> FloatArray:
+    """``B`` after ``n_walk`` steps towards ``A``, whose rows are of class ``label``; one model call a step."""
+    numbers, scale = model.schema.continuous, model.schema.scale[model.schema.continuous]
+    low, high = np.minimum(A, B).min(axis=0)[numbers], np.maximum(A, B).max(axis=0)[numbers]
+    B = B.copy()
+    turn, shrink = np.full(len(B), _TURN), np.full(len(B), _SHRINK)
+    for step in range(n_walk):
+        if step % 2 == 0 or len(numbers) == 0:
+            tried = np.where(rng.random(B.shape) < turn[:, None], A, B)
+        else:
+            tried = B.copy()
+            near, away = A[:, numbers] / scale, B[:, numbers] / scale
+            moved = near + _turned(away - near, turn, shrink, rng)
+            tried[:, numbers] = np.clip(moved * scale, low, high)
+        kept = model.labels(tried) != label
+        B[kept] = tried[kept]
+        factor = np.where(kept, _BOLDER, _TIMIDER)
+        turn, shrink = np.clip(turn * factor, *_TURNS), np.clip(shrink * factor, *_SHRINKS)
+    return B
+
+
+def _turned(D: FloatArray, turn: FloatArray, shrink: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Vectors ``D`` turned at random and shortened."""
+    length = _length(D)
+    g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1]))
+    u = D + turn[:, None] * length * g / np.maximum(_length(g), np.finfo(float).tiny)
+    return np.asarray((1 - shrink[:, None]) * length * u / np.maximum(_length(u), np.finfo(float).tiny))
+
+
+def _length(D: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt((D**2).sum(axis=1, keepdims=True)))

@@ -1,0 +1,6 @@
+"""How the user's rows look, and what kernels see of them."""
+
+from gpec.data.rows import Rows
+from gpec.data.schema import Schema
+
+__all__ = ["Rows", "Schema"]

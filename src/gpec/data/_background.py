@@ -1,0 +1,25 @@
+"""The rows that stand for features left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpec._randomness import stream
+from gpec._validation import check_count
+from gpec.data.schema import Schema
+from gpec.errors import ParameterTypeError
+from gpec.typing import FloatArray
+
+__all__ = ["check_background"]
+
+
+def check_background(background: Any, schema: Schema, Z: FloatArray, seed: int) -> FloatArray:
+    """Encoded background rows: as many of ``Z`` as a number says, or the rows given."""
+    if isinstance(background, (int, np.integer)) and not isinstance(background, bool):
+        count = check_count("background", background)
+        return Z if count >= len(Z) else Z[stream(seed, "background").permutation(len(Z))[:count]]
+    if isinstance(background, (bool, float)):
+        raise ParameterTypeError(f"background={background!r} must be a whole number of rows, or the rows.")
+    return schema.encode(background, "background")

@@ -1,0 +1,99 @@
+"""What kernels see of some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from gpec._validation import check_finite_array
+from gpec.errors import InputError
+from gpec.typing import FloatArray
+
+__all__ = ["Rows"]
+
+_ASKING = RLock()  # blocks of rows run in threads: they ask the model in turn, and not twice
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows, in the three ways in which they can be alike.
+
+    Attributes
+    ----------
+    embedded : array of shape (n, D)
+        In the space of distances, as :meth:`Schema.embed` gives them.
+    encoded : array of shape (n, d)
+        As the package works on them: numbers as they are, categories as codes.
+    coordinates : tuple of int arrays, or None
+        The columns of ``embedded`` that belong to each feature; None where the columns are the features.
+    ask : function or None
+        Encoded rows to the model's log-odds ``(n, c)``; see :attr:`outputs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.data import Rows
+    >>> rows = Rows.of(np.arange(6.0).reshape(3, 2))
+    >>> len(rows), rows.own(1).ravel()
+    (3, array([1., 3., 5.]))
+    """
+
+    embedded: FloatArray
+    encoded: FloatArray
+    coordinates: tuple[Any, ...] | None = None
+    ask: Callable[[FloatArray], FloatArray] | None = None
+    # the rows that these were selected from or joined of, and which of them
+    _from: tuple[tuple[Rows, Any], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, X: Any, name: str = "X") -> Rows:
+        """``X`` itself if it is of this class, else the rows of a plain array, which are their own embedding."""
+        if isinstance(X, Rows):
+            return X
+        array = check_finite_array(name, X)
+        if array.ndim != 2 or len(array) == 0:
+            raise InputError(f"{name} must have shape (rows, features) with at least one row, got shape {array.shape}.")
+        return cls(array, array)
+
+    @classmethod
+    def join(cls, parts: Sequence[Rows]) -> Rows:
+        """Several as one; all of one schema and model."""
+        return replace(
+            parts[0],
+            embedded=np.concatenate([part.embedded for part in parts]),
+            encoded=np.concatenate([part.encoded for part in parts]),
+            _from=tuple((part, slice(None)) for part in parts),
+        )
+
+    @cached_property
+    def outputs(self) -> FloatArray:
+        """The model's log-odds ``(n, c)``; it is asked when they are first wanted, and counts these rows.
+
+        A selection asks for all that it was taken from, so that no row is asked about twice.
+        """
+        with _ASKING:
+            answer: FloatArray | None = vars(self).get("outputs")
+            if answer is None:
+                if self.ask is None:
+                    raise InputError(
+                        "These rows come from a plain array; a kernel that asks the model needs rows of a GPEC."
+                    )
+                parts = [rows.outputs[index] for rows, index in self._from]
+                answer = np.concatenate(parts) if parts else self.ask(self.encoded)
+                vars(self)["outputs"] = answer  # before the next thread may look
+            return answer
+
+    def own(self, feature: int) -> FloatArray:
+        """The columns of ``embedded`` that belong to one feature, ``(n, m)``."""
+        return self.embedded[:, [feature] if self.coordinates is None else self.coordinates[feature]]
+
+    def __len__(self) -> int:
+        return len(self.embedded)
+
+    def __getitem__(self, index: Any) -> Rows:
+        return replace(self, embedded=self.embedded[index], encoded=self.encoded[index], _from=((self, index),))

@@ -1,0 +1,238 @@
+"""The networks of CXPlain: an MLP for tables and a U-Net for images.
+
+All members of an ensemble are trained side by side: each parameter has the member as its first axis, products are
+batched and convolutions grouped by member, so that ten members take little longer than one. Nothing is drawn from
+torch's generators; each member draws from a NumPy generator of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gpec.typing import FloatArray
+
+__all__ = ["MLP", "Architecture", "UNet", "train"]
+
+_BATCH = 64
+_NUMBERS_AT_ONCE = 4_000_000  # of all members' activations: 32 MB
+_PATIENCE = 15  # epochs without progress of any member
+_LEARNING_RATE = 3e-3
+
+
+class Architecture(ABC):
+    """How members map rows to log-shares of parts, given their weights."""
+
+    @abstractmethod
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of one member's weights and biases, in turn."""
+
+    @abstractmethod
+    def forward(self, weights: list[Any], inputs: Any) -> Any:
+        """Logits ``(members, n, parts, outputs)`` for the tensor ``inputs`` of shape ``(members, n, k)``."""
+
+    @abstractmethod
+    def activations(self) -> int:
+        """Numbers that one member computes for one row, or about so."""
+
+    def rows_at_once(self, members: int) -> int:
+        """Rows whose activations stay within bounds."""
+        return int(np.clip(_NUMBERS_AT_ONCE // (members * self.activations()), 1, 512))
+
+    def draw(self, rng: np.random.Generator) -> list[FloatArray]:
+        """Fresh weights of one member (He's scale, a tenth of it for the last: shares start nearly equal)."""
+        weights = [
+            rng.standard_normal(shape) * np.sqrt(2.0 / self.fan_in(shape)) if place % 2 == 0 else np.zeros(shape)
+            for place, shape in enumerate(self.shapes())
+        ]
+        weights[-2] *= 0.1
+        return weights
+
+    @staticmethod
+    @abstractmethod
+    def fan_in(shape: tuple[int, ...]) -> int:
+        """Numbers that flow into one unit."""
+
+    def log_shares(self, weights: list[Any], inputs: Any) -> Any:
+        """Logarithms of shares that add up to 1 over the parts."""
+        return self.forward(weights, inputs).log_softmax(dim=2)
+
+    def shares(self, weights: list[FloatArray], rows: FloatArray) -> FloatArray:
+        """Shares ``(members, n, parts, outputs)`` of rows ``(n, k)``, in double precision."""
+        import torch
+
+        tensors = [torch.from_numpy(weight) for weight in weights]
+        inputs = torch.from_numpy(rows).expand(len(weights[0]), *rows.shape)
+        with torch.no_grad(), _one_thread():
+            return np.asarray(self.log_shares(tensors, inputs).exp().numpy())
+
+
+class MLP(Architecture):
+    """Two hidden layers of ``hidden`` units."""
+
+    def __init__(self, n_inputs: int, n_parts: int, n_outputs: int, hidden: int) -> None:
+        self.n_inputs, self.n_parts, self.n_outputs, self.hidden = n_inputs, n_parts, n_outputs, hidden
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        sizes = (self.n_inputs, self.hidden, self.hidden, self.n_parts * self.n_outputs)
+        return [shape for a, b in pairwise(sizes) for shape in ((a, b), (1, b))]
+
+    @staticmethod
+    def fan_in(shape: tuple[int, ...]) -> int:
+        return shape[0]
+
+    def activations(self) -> int:
+        return self.n_inputs + 2 * self.hidden + self.n_parts * self.n_outputs
+
+    def forward(self, weights: list[Any], inputs: Any) -> Any:
+        layers = list(zip(weights[::2], weights[1::2], strict=True))
+        for W, b in layers[:-1]:
+            inputs = (inputs @ W + b).relu()
+        W, b = layers[-1]
+        return (inputs @ W + b).unflatten(2, (self.n_parts, self.n_outputs))
+
+
+class UNet(Architecture):
+    """Two halvings of a map of cells and back, with skips.
+
+    A cell is half a patch wide, or a whole one if its side is odd, and its pixels are channels of the map: shares are
+    wanted for patches, so a finer map would cost time and say nothing more. A patch's logit is the mean over its cells.
+    """
+
+    def __init__(self, image_shape: tuple[int, int, int], patch: int, n_outputs: int, hidden: int) -> None:
+        self.image_shape, self.n_outputs, self.hidden = image_shape, n_outputs, hidden
+        self.cells = 2 - patch % 2  # a patch is this many cells wide
+        self.cell = patch // self.cells
+        self.height, self.width = (-(-side // patch) * self.cells for side in image_shape[1:])
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        c, f = self.image_shape[0] * self.cell**2, self.hidden
+        # down, down, bottom, up, up (each after its skip is joined), and the map itself
+        plan = [(f, c, 3), (2 * f, f, 3), (4 * f, 2 * f, 3), (2 * f, 6 * f, 3), (f, 3 * f, 3), (self.n_outputs, f, 1)]
+        return [shape for out, into, side in plan for shape in ((out, into, side, side), (out,))]
+
+    @staticmethod
+    def fan_in(shape: tuple[int, ...]) -> int:
+        return int(np.prod(shape[1:]))
+
+    def activations(self) -> int:
+        per_cell = self.image_shape[0] * self.cell**2 + 9 * self.hidden + self.n_outputs
+        return per_cell * (self.height + 3) * (self.width + 3)
+
+    def forward(self, weights: list[Any], inputs: Any) -> Any:
+        from torch.nn.functional import avg_pool2d, interpolate, max_pool2d
+
+        members = len(weights[0])
+        layers = list(zip(weights[::2], weights[1::2], strict=True))
+        fine = _convolve(self._cells(inputs), *layers[0]).relu()
+        middle = _convolve(max_pool2d(fine, 2), *layers[1]).relu()
+        coarse = _convolve(max_pool2d(middle, 2), *layers[2]).relu()
+        up = _convolve(_join(middle, interpolate(coarse, scale_factor=2), members), *layers[3]).relu()
+        up = _convolve(_join(fine, interpolate(up, scale_factor=2), members), *layers[4]).relu()
+        logits = _convolve(up, *layers[5])[:, :, : self.height, : self.width]
+        logits = avg_pool2d(logits, self.cells).flatten(2)
+        return logits.reshape(len(logits), members, self.n_outputs, -1).permute(1, 0, 3, 2)
+
+    def _cells(self, inputs: Any) -> Any:
+        """Rows as maps ``(n, members * channels, height, width)``, padded so that they can be halved twice."""
+        from torch.nn.functional import pad, pixel_unshuffle
+
+        _, h, w = self.image_shape
+        images = inputs.unflatten(2, self.image_shape).transpose(0, 1).flatten(1, 2)
+        below, beside = ((side + -side % 4) * self.cell for side in (self.height, self.width))
+        return pixel_unshuffle(pad(images, (0, beside - w, 0, below - h), mode="replicate"), self.cell)
+
+
+def train(
+    architecture: Architecture,
+    rows: FloatArray,
+    targets: FloatArray,
+    rngs: list[np.random.Generator],
+    n_epochs: int,
+) -> list[FloatArray]:
+    """Weights of one member for each generator, each fitted to a bootstrap sample of the rows.
+
+    ``targets (n, parts, outputs)`` are shares over the parts; the loss is the Kullback-Leibler divergence from them.
+    Each member keeps the weights of the epoch that was best on the rows its sample left out.
+    """
+    import torch
+
+    n, members = len(rows), len(rngs)
+    drawn = [rng.integers(n, size=n) for rng in rngs]
+    kept_out = np.stack([np.bincount(sample, minlength=n) == 0 for sample in drawn])
+    kept_out[~kept_out.any(axis=1)] = True
+    fresh = zip(*(architecture.draw(rng) for rng in rngs), strict=True)
+    weights = [torch.tensor(np.stack(parts), dtype=torch.float32, requires_grad=True) for parts in fresh]
+    best = [weight.detach().clone() for weight in weights]
+    least = torch.full((members,), torch.inf)
+    x, t = torch.tensor(rows, dtype=torch.float32), torch.tensor(targets, dtype=torch.float32)
+    unseen = torch.tensor(kept_out, dtype=torch.float32)
+    optimizer = torch.optim.Adam(weights, lr=_LEARNING_RATE)
+    patience, size = _PATIENCE, min(_BATCH, architecture.rows_at_once(members))
+    with _one_thread():
+        for _ in range(n_epochs):
+            order = np.stack([rng.permutation(sample) for rng, sample in zip(rngs, drawn, strict=True)])
+            for start in range(0, n, size):
+                batch = torch.from_numpy(order[:, start : start + size])
+                loss = -(t[batch] * architecture.log_shares(weights, x[batch])).mean(dim=1).sum()
+                gradients = torch.autograd.grad(loss, weights)
+                for weight, gradient in zip(weights, gradients, strict=True):
+                    weight.grad = gradient
+                optimizer.step()
+            with torch.no_grad():
+                losses = _losses(architecture, weights, x, t)
+                left_out = (losses * unseen).sum(dim=1) / unseen.sum(dim=1)
+                better = left_out < least
+                least = torch.where(better, left_out, least)
+                for kept, weight in zip(best, weights, strict=True):
+                    kept[better] = weight[better]
+            patience = _PATIENCE if better.any() else patience - 1
+            if patience == 0:
+                break
+    return [weight.double().numpy() for weight in best]
+
+
+def _losses(architecture: Architecture, weights: list[Any], x: Any, t: Any) -> Any:
+    """Loss of each member on each row, ``(members, n)``."""
+    import torch
+
+    blocks = []
+    step = architecture.rows_at_once(len(weights[0]))
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        log_shares = architecture.log_shares(weights, part.expand(len(weights[0]), *part.shape))
+        blocks.append(-(t[start : start + step] * log_shares).sum(dim=(2, 3)))
+    return torch.cat(blocks, dim=1)
+
+
+def _convolve(images: Any, W: Any, b: Any) -> Any:
+    """Each member's convolution of its own channels."""
+    from torch.nn.functional import conv2d
+
+    return conv2d(images, W.flatten(0, 1), b.flatten(), padding=W.shape[-1] // 2, groups=len(W))
+
+
+def _join(first: Any, second: Any, members: int) -> Any:
+    """Channels of both, member by member."""
+    import torch
+
+    parts = [part.unflatten(1, (members, -1)) for part in (first, second)]
+    return torch.cat(parts, dim=2).flatten(1, 2)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small products are faster on one thread, and their bits do not depend on the machine's number of cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

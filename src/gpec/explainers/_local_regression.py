@@ -1,0 +1,207 @@
+"""What the explainers by local regression share: perturb, predict, solve; all rows together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec._randomness import stream
+from gpec._shapes import at_the_door
+from gpec._validation import check_auto, check_choice, check_count, check_positive
+from gpec.errors import InputError, NotFittedError
+from gpec.explainers._bayes_regression import LinearPosterior, Moments
+from gpec.explainers._perturbation import Neighborhood, Perturbed, Perturbs, batch
+from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import Explainer, row_seed
+from gpec.models import Model
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["BayesRegression", "LocalRegression", "PerturbsNeighbors"]
+
+_FLOATS_AT_ONCE = 2_000_000  # of an array of perturbations
+_CANDIDATES = 10  # for each perturbation that focused sampling picks
+_FOCUSED_BATCHES = 4  # they make up half of the perturbations
+
+
+class LocalRegression(Explainer):
+    """Base of explainers that regress the model's answers to perturbations of a row.
+
+    A subclass says how perturbations are made (:meth:`_maker`) and how the regression is solved (``_explain``).
+    """
+
+    stochastic = True
+    n_samples: int
+
+    @abstractmethod
+    def _maker(self) -> Perturbs: ...
+
+    def _model_rows(self) -> int:
+        """Perturbed rows made at once for one explained row."""
+        return self.n_samples
+
+    def bind(self, model: Model, background: FloatArray) -> None:
+        super().bind(model, background)
+        self.rows_at_once = max(1, min(1_024, _FLOATS_AT_ONCE // (self._model_rows() * background.shape[1])))
+
+    def _outputs(self, perturbed: Perturbed) -> FloatArray:
+        """The model's answers ``(n, s, c)`` to perturbations, those of one perturbation averaged."""
+        n, s, b, d = perturbed.rows.shape
+        answers = self.predict(perturbed.rows.reshape(n, s * b, d))
+        return np.asarray(answers.reshape(n, s, b, -1).mean(axis=2))
+
+
+class PerturbsNeighbors(LocalRegression):
+    """Perturbs as LIME does, with what it learned of the training rows."""
+
+    unit = "probability per standard deviation, or for the row's own category"
+    learns = True
+    kernel_width: float | str
+    around: Literal["data", "row"]
+
+    def check(self) -> None:
+        super().check()
+        check_auto("kernel_width", self.kernel_width)
+        check_choice("around", self.around, ("data", "row"))
+
+    def learn(self, rows: FloatArray, seed: int) -> None:
+        self.mean_, self.scale_, self.frequencies_ = Neighborhood.statistics(rows, self.model_.schema)
+
+    def fitted_state(self) -> dict[str, Any]:
+        shares = {str(j): share for j, share in self.frequencies_.items()}  # keys of JSON are text
+        return {"mean": self.mean_, "scale": self.scale_, "frequencies": shares}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.mean_, self.scale_ = state["mean"], state["scale"]
+        self.frequencies_ = {int(j): share for j, share in state["frequencies"].items()}
+
+    def _maker(self) -> Perturbs:
+        auto = 0.75 * np.sqrt(len(self.mean_))
+        width = float(auto if isinstance(self.kernel_width, str) else self.kernel_width)
+        return Neighborhood(self.mean_, self.scale_, self.frequencies_, width, self.around)
+
+
+class BayesRegression(LocalRegression):
+    """A Bayesian regression, whose perturbations may come in several batches."""
+
+    sampling: str
+    target_width: float | None
+    max_samples: int
+    prior: float
+    temperature: float
+
+    def check(self) -> None:
+        super().check()
+        check_count("n_samples", self.n_samples, least=3)
+        check_choice("sampling", self.sampling, ("plain", "focused"))
+        check_positive("prior", self.prior)
+        check_positive("temperature", self.temperature)
+        check_count("max_samples", self.max_samples)
+        if self.target_width is not None:
+            check_positive("target_width", self.target_width)
+            if self.max_samples < self.n_samples:
+                raise InputError(
+                    f"max_samples={self.max_samples} is less than n_samples={self.n_samples}, which are drawn first; "
+                    "raise it, or leave target_width at None."
+                )
+
+    def _model_rows(self) -> int:
+        return super()._model_rows() * (_CANDIDATES if self.sampling == "focused" else 1)
+
+    def posterior(self, X: Any) -> LinearPosterior:
+        """The whole posterior for the rows ``X``, from the perturbations behind ``explainer(X)``.
+
+        Its ``half_width(level)`` is that of the credible intervals, ``samples_needed(width)`` the number of
+        perturbations after which they would be as narrow as wished; see :class:`LinearPosterior`.
+        """
+        if not hasattr(self, "seed_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
+        Z = self.model_.schema.encode(X)
+        blocks = [Z[start : start + self.rows_at_once] for start in range(0, len(Z), self.rows_at_once)]
+        parts = [self._posterior(block, [row_seed(self.seed_, 0, row) for row in block]) for block in blocks]
+        return LinearPosterior.join(parts)
+
+    def half_width(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Half-width of the credible intervals of ``explainer(X).values``, of the same shape (Student t)."""
+        return at_the_door(self.posterior(X).half_width(level))
+
+    def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
+        posterior = self._posterior(Z, seeds)
+        return Attribution(posterior.coefficients, posterior.variance, self._base_values(posterior))
+
+    def _base_values(self, posterior: LinearPosterior) -> FloatArray | None:
+        return None
+
+    def _posterior(self, Z: FloatArray, seeds: list[int]) -> LinearPosterior:
+        maker, generators = self._maker(), [stream(seed, "perturbations") for seed in seeds]
+        focused = self.sampling == "focused"
+        later = self.n_samples // (2 * _FOCUSED_BATCHES) if focused else 0
+        first = batch(maker, Z, generators, self.n_samples - _FOCUSED_BATCHES * later, first=True)
+        moments = Moments.of(first.features, self._outputs(first), first.weights)
+        posterior = moments.solve(self.prior)
+        everyone = np.arange(len(Z))
+        for _ in range(_FOCUSED_BATCHES if later else 0):
+            self._more(moments, posterior, everyone, later, Z, generators)
+            posterior = moments.solve(self.prior)
+        if self.target_width is not None:
+            posterior = self._narrow(moments, posterior, float(self.target_width), Z, generators)
+        return posterior
+
+    def _narrow(
+        self,
+        moments: Moments,
+        posterior: LinearPosterior,
+        width: float,
+        Z: FloatArray,
+        generators: list[np.random.Generator],
+    ) -> LinearPosterior:
+        """Draw as many perturbations as the estimate says, in batches; then estimate anew, until it says none."""
+        size = max(8, self.n_samples // 4)
+        batches = np.zeros(len(Z), dtype=np.int64)
+        while True:
+            idle = batches == 0
+            to_go = np.minimum(posterior.samples_needed(width), self.max_samples) - moments.count
+            batches[idle] = -(-to_go[idle] // size)
+            batches[moments.count + size > self.max_samples] = 0
+            batches = np.maximum(batches, 0)
+            rows = np.flatnonzero(batches)
+            if not len(rows):
+                return posterior
+            self._more(moments, posterior, rows, size, Z, generators)
+            batches[rows] -= 1
+            posterior = moments.solve(self.prior)
+
+    def _more(
+        self,
+        moments: Moments,
+        posterior: LinearPosterior,
+        rows: IntArray,
+        size: int,
+        Z: FloatArray,
+        generators: list[np.random.Generator],
+    ) -> None:
+        """Add ``size`` perturbations of each of ``rows`` to the moments."""
+        own = [generators[i] for i in rows]
+        if self.sampling == "plain":
+            drawn = batch(self._maker(), Z[rows], own, size, first=False)
+        else:
+            drawn = self._pick(posterior, rows, size, Z[rows], own)
+        moments.add(Moments.of(drawn.features, self._outputs(drawn), drawn.weights), rows)
+
+    def _pick(
+        self,
+        posterior: LinearPosterior,
+        rows: IntArray,
+        size: int,
+        Z: FloatArray,
+        generators: list[np.random.Generator],
+    ) -> Perturbed:
+        """Draw candidates; with the anchors, keep ``size`` with chances that rise with the predictive scale."""
+        anchors = self._maker().anchors(Z, size, first=False)
+        candidates = self._maker().draw(Z, generators, _CANDIDATES * size)
+        score = posterior[rows].predictive_std(candidates.features, candidates.weights) / self.temperature
+        # The largest of score + Gumbel noise are a draw without replacement, with chances proportional to exp(score).
+        score = score + np.stack([generator.gumbel(size=score.shape[1]) for generator in generators])
+        best = np.argsort(-score, axis=1, kind="stable")[:, : size - anchors.weights.shape[1]]
+        return anchors.join(candidates[np.arange(len(Z))[:, None], best])

@@ -1,0 +1,161 @@
+"""Shapley values by weighted regression on coalitions, drawn in pairs and stratified by size.
+
+    phi = argmin sum_S w(S) (v(S) - v(0) - sum_{j in S} phi_j)^2   subject to   sum_j phi_j = v(1) - v(0)
+
+with ``w(S) = (m - 1) / (C(m, |S|) |S| (m - |S|))``. A coalition and its complement carry the same weight; together they
+tell of ``phi`` only through ``y = (v(S) - v(not S)) / 2``, which is regressed on ``z = 1_S - 1/2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from gpec.typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["Design", "draw_design"]
+
+_SMALL_COUNT = 2_048  # up to here a random key for each is cheaper than drawing for one game after the other
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Coalitions of ``m`` players to be valued in each of ``g`` games, and the regressions on their values.
+
+    Attributes
+    ----------
+    half : array of bool, shape (g, p, m)
+        One coalition of each pair.
+    weight : array of shape (p,)
+        Weight of each pair, for those of its size that were not drawn, too.
+    strata : list of (first, last, count)
+        Pairs ``first`` to ``last - 1`` were drawn, without replacement, from ``count`` of the same size. Where all are
+        drawn in all strata, the solution is exact.
+    """
+
+    half: BoolArray
+    weight: FloatArray
+    strata: list[tuple[int, int, int]]
+
+    @property
+    def masks(self) -> BoolArray:
+        """The coalitions to be valued ``(g, 2 p, m)``: one of each pair, then their complements in the same order."""
+        return np.concatenate([self.half, ~self.half], axis=1)
+
+    def solve(self, worth: FloatArray, empty: FloatArray, full: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values and their variance, both ``(g, m, c)``.
+
+        Parameters
+        ----------
+        worth : array of shape (g, 2 p, c)
+            The values of :attr:`masks`.
+        empty, full : arrays of shape (g, c)
+            The values of the empty and of the full coalition.
+        """
+        p, m = self.half.shape[1:]
+        whole = (full - empty)[:, None]
+        share = self.half.mean(axis=2, keepdims=True)
+        z = self.half - share  # 1_S less its part along the constraint
+        y = (worth[:, :p] - worth[:, p:]) / 2 - (share - 0.5) * whole  # less the constraint's part, too
+        weighted = self.weight[:, None] * z
+        A = weighted.swapaxes(1, 2) @ z
+        A += np.trace(A, axis1=1, axis2=2)[:, None, None] / m**2  # regular; solutions stay orthogonal to the constraint
+        gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): what each y adds to each value
+        slopes = gain @ y
+        leverage = np.minimum(np.einsum("gmp,gpm->gp", gain, z), 0.999)
+        without = (y - z @ slopes) / (1 - leverage)[:, :, None]  # residuals from the slopes found without this pair
+        # The regression alone is biased by the chance covariance of z and residuals, which would not average out over
+        # games. So each pair is predicted by the slopes found without it, which, given the other pairs, are fixed.
+        moment, variance, total = np.zeros_like(slopes), np.zeros_like(slopes), 0.0
+        for first, last, count in self.strata:
+            n, part = last - first, slice(first, last)
+            mean_slopes = slopes - gain[:, :, part] @ without[:, part] / n
+            # given the others, a pair stands for those not drawn; the others stand for themselves
+            residual = n / count * (y[:, part] - z[:, part] @ mean_slopes) + (1 - n / count) * without[:, part]
+            size = self.half[0, first].sum()
+            a = n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'] of this size, but for a projection
+            moment += weighted[:, part].swapaxes(1, 2) @ residual + a * mean_slopes
+            variance += _variance(weighted[:, part].swapaxes(1, 2), without[:, part], n, count)
+            total += a
+        values = moment / total
+        values -= values.mean(axis=1, keepdims=True)
+        return values + whole / m, variance / total**2
+
+
+def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> FloatArray:
+    """Variance of the sum of ``n`` pairs' influence, ``gain (g, m, n)`` times residual, drawn from ``count`` pairs."""
+    if n == count:
+        return np.zeros((*gain.shape[:2], residual.shape[2]))
+    spread = gain**2 @ residual**2 - (gain @ residual) ** 2 / n
+    return np.maximum(spread, 0.0) * (n / (n - 1) * (1 - n / count))
+
+
+def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Design:
+    """Draw about ``n_samples`` coalitions of ``m`` players for each of ``g`` games.
+
+    How many depends on ``m`` and ``n_samples`` alone. All of sizes 1 and ``m - 1`` are taken, and at least two pairs of
+    each other size, else there would be no variance.
+    """
+    counts = [comb(m, k) if 2 * k < m else comb(m - 1, k - 1) for k in range(1, m // 2 + 1)]
+    chosen = _allocate(m, counts, n_samples // 2)
+    half, weight, strata, first = [], [], [], 0
+    for k, (n, count) in enumerate(zip(chosen, counts, strict=True), start=1):
+        half.append(_draw_pairs(m, k, (g, n), count, rng))
+        share = (m - 1) / (k * (m - k)) * (0.5 if 2 * k == m else 1.0)  # of all pairs of this size
+        weight.append(np.full(n, share / n))
+        strata.append((first, first + n, count))
+        first += n
+    return Design(np.concatenate(half, axis=1), np.concatenate(weight), strata)
+
+
+def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
+    """Pairs of each size: as Neyman allocation for residuals of equal spread has it."""
+    size = np.arange(1, len(counts) + 1)
+    wish = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
+    most = np.array([float(count) for count in counts])
+    least = np.minimum(most, 2.0)
+    least[0] = most[0]
+    low, high = 0.0, float((most / wish).max())
+    if pairs >= sum(counts):
+        return counts
+    for _ in range(100):
+        middle = (low + high) / 2
+        if np.clip(middle * wish, least, most).sum() > pairs:
+            high = middle
+        else:
+            low = middle
+    exact = np.clip(low * wish, least, most)
+    chosen = np.floor(exact + 1e-9)
+    spare = max(0, pairs - int(chosen.sum()))
+    order = [k for k in np.argsort(chosen - exact, kind="stable") if chosen[k] < most[k]]
+    chosen[order[:spare]] += 1
+    return [int(n) for n in chosen]
+
+
+def _draw_pairs(m: int, k: int, shape: tuple[int, int], count: int, rng: np.random.Generator) -> BoolArray:
+    """For each of ``g`` games ``n`` of the ``count`` pairs of coalitions of sizes ``k`` and ``m - k``, none twice."""
+    masks = np.zeros((*shape, m), dtype=bool)
+    if count >= 2**62:  # so many that none comes twice
+        np.put_along_axis(masks, rng.random(masks.shape).argsort(axis=2)[:, :, :k], True, axis=2)
+        return masks
+    # The combinatorial number system. If both of a pair have this size, the ranks below ``count`` are those of the
+    # coalitions without the last player, one of each pair.
+    rank = _draw_ranks(shape, count, rng)
+    for left in range(k, 0, -1):
+        binomials = np.array([comb(c, left) for c in range(m)])
+        player = np.searchsorted(binomials, rank, side="right") - 1
+        np.put_along_axis(masks, player[:, :, None], True, axis=2)
+        rank = rank - binomials[player]
+    return masks
+
+
+def _draw_ranks(shape: tuple[int, int], count: int, rng: np.random.Generator) -> IntArray:
+    """For each of ``g`` games ``n`` of ``count`` numbers, none twice."""
+    g, n = shape
+    if n == count:
+        return np.broadcast_to(np.arange(n), shape)
+    if count <= _SMALL_COUNT:
+        return rng.random((g, count)).argpartition(n - 1, axis=1)[:, :n]
+    return np.stack([rng.choice(count, n, replace=False) for _ in range(g)])

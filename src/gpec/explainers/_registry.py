@@ -1,0 +1,65 @@
+"""Which explainer is meant by a name, an object or a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec.errors import InputError, ParameterTypeError
+from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, TreeShap
+from gpec.explainers.base import Explainer
+from gpec.explainers.captum import CaptumAdapter
+from gpec.explainers.cxplain import CXPlain
+from gpec.explainers.kernelshap import KernelShap
+from gpec.explainers.lime import BayesLime, BayesShap, Lime
+from gpec.explainers.shapley import ExactShapley, ShapleySampling
+
+__all__ = ["make_explainer"]
+
+_BY_NAME: dict[str, type[Explainer]] = {
+    "bayeslime": BayesLime,
+    "bayesshap": BayesShap,
+    "cxplain": CXPlain,
+    "exact": ExactShapley,
+    "kernelshap": KernelShap,
+    "lime": Lime,
+    "shapley_sampling": ShapleySampling,
+    "tree": TreeShap,
+}
+_CAPTUM = "captum:"  # then the name of its method
+
+
+def make_explainer(explainer: Any) -> Explainer:
+    """The explainer meant by a name, an object of gpec or shap, or a function; new, not bound to a model."""
+    if isinstance(explainer, Explainer):
+        # a new object: binding it to a model leaves the user's alone, but what that holds is used, not copied
+        fresh = type(explainer)(**explainer.get_params(deep=False))
+        fresh.check()
+        return fresh
+    if isinstance(explainer, str):
+        return _named(explainer)
+    if isinstance(explainer, type):
+        raise ParameterTypeError(f"explainer is the class {explainer.__name__}; pass an instance of it.")
+    of_shap = type(explainer).__module__.partition(".")[0] == "shap"
+    if of_shap and type(explainer).__name__ == "Explanation":
+        if explainer.data is None:
+            raise InputError("explainer is a shap.Explanation without its rows; set its data to the rows explained.")
+        return Precomputed(explainer.data, explainer.values, base_values=explainer.base_values)
+    if callable(explainer):
+        return ShapAdapter(explainer) if of_shap else CallableExplainer(explainer)
+    raise ParameterTypeError(
+        f"explainer must be a name, an explainer object or a callable, got {type(explainer).__name__}."
+    )
+
+
+def _named(name: str) -> Explainer:
+    if name.startswith(_CAPTUM):
+        explainer: Explainer = CaptumAdapter(name.removeprefix(_CAPTUM))
+    elif name in _BY_NAME:
+        explainer = _BY_NAME[name]()
+    else:
+        raise InputError(
+            f"explainer={name!r} is not one of {sorted([*_BY_NAME, _CAPTUM + '<Name>'])}; a shap explainer or any "
+            "function X -> (n, d) can be passed instead."
+        )
+    explainer.check()
+    return explainer

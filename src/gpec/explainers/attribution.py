@@ -1,0 +1,148 @@
+"""What an explainer answers, and how that is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpec._shapes import at_the_door
+from gpec.errors import ExplainerError, InputError
+from gpec.models import Model
+from gpec.typing import FloatArray
+
+__all__ = ["Attribution", "check_attribution"]
+
+_LARGEST = 1e151  # squares of larger attributions would overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """What an explainer says of some rows.
+
+    Inside gpec there is always an axis for outputs; with two classes its size is 1, and users do not see it.
+
+    Attributes
+    ----------
+    values : array of shape (n, d) or (n, d, c)
+        Attributions, for the positive class or for each of several classes.
+    variance : array of the same shape, or None
+        The explainer's own variance, where it knows it.
+    base_values : array of shape (n,) or (n, c), or None
+        The value to which the attributions of a row add, where there is one.
+    """
+
+    values: FloatArray
+    variance: FloatArray | None = None
+    base_values: FloatArray | None = None
+
+    @classmethod
+    def join(cls, parts: Sequence[Attribution]) -> Attribution:
+        """The rows of several, one after the other; what some do not have, the whole has not."""
+
+        def stack(name: str) -> Any:
+            pieces = [getattr(part, name) for part in parts]
+            return None if any(piece is None for piece in pieces) else np.concatenate(pieces)
+
+        return cls(stack("values"), stack("variance"), stack("base_values"))
+
+    def map(self, function: Callable[[FloatArray], FloatArray]) -> Attribution:
+        """``function`` of each array that there is."""
+        variance, base_values = (None if part is None else function(part) for part in (self.variance, self.base_values))
+        return Attribution(function(self.values), variance, base_values)
+
+    def at_the_door(self) -> Attribution:
+        """As users see it: ``(n, d)`` and ``(n,)`` with two classes."""
+        return self.map(at_the_door)
+
+
+def check_attribution(
+    answer: Attribution, n: int, d: int, model: Model, start: int = 0, *, given: bool = False
+) -> Attribution:
+    """Attributions of ``n`` rows in the one shape used inside, ``(n, d, c)``, or what is wrong with them.
+
+    They may come as ``(n, d)`` or ``(n, d, 2)`` with two classes (of two columns the last counts), as a list of one
+    array for each class, or in the shape of images. ``given`` tells that the user passed them to ``fit``, so that
+    errors name those arguments.
+    """
+    whose = (
+        ("attributions", "attribution_variance") if given else ("The explainer's answer", "The explainer's variance")
+    )
+    error = InputError if given else ExplainerError
+    raw = _numbers(whose[0], answer.values, model, error)
+    values = _shaped(whose[0], raw, (n, d), model, start, error)
+    variance = None
+    if answer.variance is not None:
+        raw_variance = _numbers(whose[1], answer.variance, model, error)
+        variance = _shaped(whose[1], raw_variance, (n, d), model, start, error, _LARGEST**2)
+        if (variance < 0).any():
+            row, f = np.argwhere(variance < 0)[0][:2]
+            raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
+    return Attribution(values, variance, _base_values(answer.base_values, n, model, raw.shape[2:]))
+
+
+def _base_values(base: Any, n: int, model: Model, outputs: tuple[int, ...]) -> FloatArray | None:
+    """Base values as ``(n, c)``; None where there are none that fit. ``outputs`` is the attributions' last axis."""
+    if base is None:
+        return None
+    try:
+        base = np.asarray(base, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if base.ndim == 0 or (base.ndim == 1 and base.shape == outputs):  # the same for all rows
+        base = np.broadcast_to(base.reshape(1, -1), (n, base.size))
+    elif base.ndim == 1:
+        base = base[:, None]
+    if base.ndim != 2 or len(base) != n or not np.isfinite(base).all():
+        return None
+    if model.is_binary and base.shape[1] == 2:
+        base = base[:, 1:]
+    c = model.n_outputs
+    return np.broadcast_to(base, (n, c)).copy() if base.shape[1] in (1, c) else None
+
+
+def _numbers(what: str, array: Any, model: Model, error: type[ExplainerError] | type[InputError]) -> FloatArray:
+    """``array`` as numbers, the classes in the last axis and the pixels of an image in one."""
+    try:
+        if isinstance(array, list) and array and all(np.ndim(part) == 2 for part in array):
+            array = np.stack(array, axis=-1)  # one array for each class
+        if array is None or np.iscomplexobj(array):
+            raise TypeError("it is None" if array is None else "it is complex")
+        numbers = np.array(np.asarray(array), dtype=np.float64)  # not at once: tensors know no copy
+    except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
+        raise error(f"{what} cannot be read as an array of real numbers: {str(cause).rstrip('.')}.") from cause
+    image = model.schema.shape
+    if image is None or numbers.ndim <= len(image) or numbers.shape[1 : 1 + len(image)] != image:
+        return numbers
+    return numbers.reshape(len(numbers), -1, *numbers.shape[1 + len(image) :])
+
+
+def _shaped(
+    what: str,
+    raw: FloatArray,
+    rows: tuple[int, int],
+    model: Model,
+    start: int,
+    error: type[ExplainerError] | type[InputError],
+    limit: float = _LARGEST,
+) -> FloatArray:
+    """``raw`` as ``(n, d, c)``, all of it finite and at most ``limit`` in size."""
+    values = raw
+    if model.is_binary:
+        values = raw[:, :, None] if raw.ndim == 2 else raw[..., -1:] if raw.ndim == 3 and raw.shape[2] == 2 else raw
+    if values.shape != (*rows, model.n_outputs):
+        expected = rows if model.is_binary else (*rows, model.n_outputs)
+        raise error(
+            f"{what} has shape {raw.shape} for {rows[0]} rows of a model with {model.n_classes} classes; expected "
+            f"{expected}" + ("." if model.is_binary else ", one column of attributions for each class.")
+        )
+    bad = ~(np.abs(values) <= limit)
+    if bad.any():
+        index = np.argwhere(bad)[0]
+        raise error(
+            f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}; all numbers must be "
+            f"finite and at most {limit:g} in size."
+        )
+    return values

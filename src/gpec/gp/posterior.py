@@ -1,0 +1,151 @@
+"""Posterior of the latent explanation (Eq. 2): a kernel, the explained rows, and what they say of others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpec.data import Rows
+from gpec.gp._gram import Gram, feature_grams
+from gpec.gp._solver import DenseSolver, Prediction, Solver
+from gpec.gp.evidence import Parameters
+from gpec.kernels import Kernel
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "Posterior"]
+
+JITTER = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """What the other rows say of each explained row; both ``(N, d)``.
+
+    ``residual`` is the attribution less its prediction, ``variance`` that of the residual, noise and nugget included.
+    """
+
+    residual: FloatArray
+    variance: FloatArray
+
+
+class Posterior(ABC):
+    """Gaussian processes of ``d`` features, conditioned on attributions ``Y`` with noise variance ``U``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A fitted kernel. One that does not differ by feature costs one factorisation for all.
+    rows : Rows or array of shape (N, D)
+        The explained rows.
+    Y, U : arrays of shape (N, d)
+        Their attributions and noise variance.
+    parameters : Parameters
+        Scale, nugget and whether the mean is free.
+    jitter : float
+        Added to the diagonal, in units of the scale.
+
+    Attributes
+    ----------
+    mean, scale : arrays of shape (d,)
+        The constant mean and the output scale of each feature.
+    condition : float
+        Largest condition number of a matrix that was inverted.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Any,
+        Y: FloatArray,
+        U: FloatArray,
+        parameters: Parameters,
+        jitter: float = JITTER,
+        *,
+        grams: list[tuple[IntArray, Gram]] | None = None,
+    ) -> None:
+        self.kernel, self.rows, self.Y, self.U = kernel, Rows.of(rows), Y, U
+        self.parameters, self.jitter = parameters, jitter
+        # kernel matrices that were made already are used again
+        grams = feature_grams(kernel, self.rows, Y.shape[1]) if grams is None else grams
+        self._solvers = [(features, self._solver(features, gram)) for features, gram in grams]
+
+    @abstractmethod
+    def _solver(self, features: IntArray, gram: Gram) -> Solver:
+        """The algebra of some features that share a kernel matrix."""
+
+    @abstractmethod
+    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> Posterior:
+        """The posterior given further rows, at the same parameters."""
+
+    @property
+    def mean(self) -> FloatArray:
+        return self._gather([solver.mean for _, solver in self._solvers])
+
+    @property
+    def scale(self) -> FloatArray:
+        return self.parameters.scale
+
+    @property
+    def condition(self) -> float:
+        return max(solver.condition for _, solver in self._solvers)
+
+    def predict(self, X: Any) -> Prediction:
+        """Mean and variance of the latent explanation at other rows."""
+        rows = Rows.of(X)
+        parts = [solver.predict(*solver.cross(rows)) for _, solver in self._solvers]
+        return Prediction(
+            self._gather([part.mean for part in parts]),
+            self._gather([part.boundary_variance for part in parts]),
+            self._gather([part.noise_variance for part in parts]),
+            sum(part.n_clamped for part in parts),
+        )
+
+    def covariance(self, X: Any) -> FloatArray:
+        """Joint covariance ``(n, n, d)`` of the latent explanations of a few rows, without the nugget.
+
+        With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
+        """
+        rows = Rows.of(X)
+        return self._gather(
+            [
+                solver.covariance(solver.cross(rows)[0], self.kernel.gram(rows, solver.feature))
+                for _, solver in self._solvers
+            ]
+        )
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Residuals of the explained rows, each predicted from all others at the same parameters."""
+        parts = [solver.left_out() for _, solver in self._solvers]
+        weighted, precision = (self._gather([part[i] for part in parts]) for i in (0, 1))
+        flat = self.scale == 0
+        residual, variance = weighted / precision, np.where(flat, 1.0, self.scale) / precision
+        residual[:, flat] = 0.0  # equal attributions: nothing is unknown of one but the noise
+        variance[:, flat] = self.U[:, flat] + _variance_of_others(self.U[:, flat])
+        return LeaveOneOut(residual, variance)
+
+    def _gather(self, parts: list[FloatArray]) -> FloatArray:
+        """Arrays whose last axis are the features of each solver, as one."""
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def _variance_of_others(U: FloatArray) -> FloatArray:
+    """Variance of the weighted mean of all rows but one, for each row."""
+    with np.errstate(divide="ignore", over="ignore"):
+        precision = np.pad(1.0 / U, ((1, 1), (0, 0)))
+        return np.asarray(1.0 / (precision.cumsum(axis=0)[:-2] + precision[::-1].cumsum(axis=0)[-3::-1]))
+
+
+class ExactPosterior(Posterior):
+    """Exact posterior from the dense kernel matrix."""
+
+    def _solver(self, features: IntArray, gram: Gram) -> Solver:
+        return DenseSolver(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter)
+
+    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> ExactPosterior:
+        more = Rows.of(rows)
+        grams = [(f, solver.gram.extended(more)) for f, solver in self._solvers if isinstance(solver, DenseSolver)]
+        Y, U = np.concatenate((self.Y, Y)), np.concatenate((self.U, U))
+        return ExactPosterior(self.kernel, grams[0][1].rows, Y, U, self.parameters, self.jitter, grams=grams)

@@ -1,0 +1,222 @@
+"""One checked way to call any model; counts calls and rows.
+
+Every prediction in the package goes through :class:`Model`. It receives encoded rows, hands the user's model rows of
+the kind it was trained on, and checks what comes back for shape, type, range and finiteness.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit, logsumexp, softmax
+
+from gpec.data import Schema
+from gpec.errors import InputError, ModelCallError, ModelOutputError
+from gpec.models._resolve import resolve
+from gpec.typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["Model"]
+
+_BATCH_ROWS = 16_384
+# Rounding of a float32 softmax may leave [0, 1] by this much.
+_RANGE_SLACK = 1e-6
+_LARGEST_LOG_ODDS = 36.0  # where 1 - p is last told from 0 in double precision
+
+
+class Model:
+    """A user's classifier behind one interface.
+
+    Parameters
+    ----------
+    model : object
+        A classifier with ``predict_proba``, a ``torch.nn.Module``, an ``xgboost.Booster``, or a callable
+        ``X -> (n,)`` for the positive class or ``(n, c)``.
+    schema : Schema
+        The columns of the rows the model knows.
+    model_output : {"auto", "probability", "logit"}
+        What the model returns. "auto" takes ``predict_proba`` and callables as probabilities, Modules as logits and
+        Boosters by their objective.
+    threshold : float
+        A row is positive when its probability is greater than this (two classes only).
+
+    Attributes
+    ----------
+    n_calls, n_rows : int
+        Calls made and rows predicted so far.
+    n_classes : int or None
+        Number of classes, known after the first call.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        schema: Schema,
+        *,
+        model_output: Literal["auto", "probability", "logit"] = "auto",
+        threshold: float = 0.5,
+    ) -> None:
+        if model_output not in ("auto", "probability", "logit"):
+            raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit'.")
+        if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
+            raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
+        self.schema = schema
+        self.threshold = float(threshold)
+        self.user_model = model
+        self._predict, kind = resolve(model)
+        self.output = kind if model_output == "auto" else model_output
+        self.n_calls = 0
+        self.n_rows = 0
+        self.n_classes: int | None = None
+        self._n_columns: int | None = None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the model tells two classes apart; known after the first call."""
+        return self.n_classes == 2
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """Names of the classes: the model's ``classes_``, else 0, 1, ..."""
+        count = self.n_classes or 0
+        own = getattr(self.user_model, "classes_", None)
+        return np.asarray(own) if own is not None and np.shape(own) == (count,) else np.arange(count)
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of :meth:`probabilities`: 1 for two classes, else one for each; known after the first call."""
+        return 1 if self.is_binary else int(self.n_classes or 0)
+
+    def class_name(self, index: int) -> str:
+        """How messages name a class."""
+        return repr(self.classes.tolist()[index])
+
+    def probabilities(self, Z: FloatArray) -> FloatArray:
+        """Probability of the positive class ``(n, 1)``, or of each of several classes ``(n, c)``."""
+        scores = self._scores(Z)
+        if self.output == "logit":
+            return np.asarray(expit(scores) if self.is_binary else softmax(scores, axis=1), dtype=np.float64)
+        return scores
+
+    def log_odds(self, Z: FloatArray) -> FloatArray:
+        """Log-odds of each column of :meth:`probabilities`, cut at +-36 so that they are finite."""
+        odds = self._scores(Z)
+        if self.output == "probability":
+            odds = logit(odds)
+        elif not self.is_binary:  # logits are compared as such: a saturated probability has lost the order
+            others = [logsumexp(np.delete(odds, c, axis=1), axis=1) for c in range(self.n_outputs)]
+            odds = odds - np.column_stack(others)
+        return np.clip(odds, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+
+    def labels(self, Z: FloatArray) -> IntArray:
+        """Index of the predicted class; ties go to the earlier class, as in scikit-learn."""
+        scores = self._scores(Z)
+        if self.is_binary:
+            # logits are compared as such: a saturated probability has lost the order
+            cut = self.threshold if self.output == "probability" else float(logit(self.threshold))
+            return np.asarray(scores[:, 0] > cut, dtype=np.int64)
+        return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+
+    def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
+        """Raise if the model answers ``Z`` differently from ``before``, its probabilities for these rows."""
+        change = np.abs(self.probabilities(Z) - before).max(axis=1)
+        if change.max() > 1e-5:
+            row = int(change.argmax())
+            raise ModelOutputError(
+                f"The model changed its answer to the same row by {change[row]:.3g} between two calls (call "
+                f"{self.n_calls}, row {row}); make it deterministic, for instance by switching off dropout or fixing "
+                "its seed."
+            )
+
+    def _scores(self, Z: FloatArray) -> FloatArray:
+        """Checked output for encoded rows, ``(n, n_outputs)``."""
+        blocks = [self._call(Z[start : start + _BATCH_ROWS], start, len(Z)) for start in range(0, len(Z), _BATCH_ROWS)]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.n_outputs))
+
+    def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
+        rows = self.schema.decode(Z)
+        self.n_calls += 1
+        self.n_rows += len(Z)
+        try:
+            raw = self._predict(rows)
+        except Exception as error:
+            raise ModelCallError(
+                f"The model raised {type(error).__name__} on call {self.n_calls} (rows {start} to "
+                f"{start + len(Z) - 1} of {total}): {error}",
+                (start, start + len(Z) - 1),
+            ) from error
+        self._require_untouched(rows, Z, start)
+        return self._check(raw, len(Z), start)
+
+    def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
+        expected = self.schema.decode(Z)
+        same = np.array_equal(rows, expected) if isinstance(rows, np.ndarray) else rows.equals(expected)
+        if not same:
+            changed = 0
+            if rows.shape == expected.shape:
+                differs = np.asarray(rows, dtype=object) != np.asarray(expected, dtype=object)
+                changed = int(differs.any(axis=1).argmax())
+            raise ModelOutputError(
+                f"The model changed the rows it was given (call {self.n_calls}, row {start + changed}); let it work on "
+                "a copy.",
+                (start + changed, start + changed),
+            )
+
+    def _check(self, raw: Any, n: int, start: int) -> FloatArray:
+        where, rows = f"on call {self.n_calls}", (start, start + n - 1)
+        try:
+            output = np.asarray(raw)
+            if output.dtype.kind not in "fiub":
+                raise TypeError(f"dtype {output.dtype}")
+            output = output.astype(np.float64)
+        except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
+            raise ModelOutputError(
+                f"The model returned a {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
+                "return, for each row, one probability or one for each class.",
+                rows,
+            ) from error
+        if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
+            raise ModelOutputError(
+                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or ({n}, classes).",
+                rows,
+            )
+        output = output.reshape(n, -1)
+        columns = output.shape[1]
+        if columns > 2 and self.threshold != 0.5:
+            raise InputError(
+                f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
+                "it at 0.5."
+            )
+        if self._n_columns is None:
+            self._n_columns, self.n_classes = columns, max(columns, 2)
+        elif columns != self._n_columns:
+            raise ModelOutputError(
+                f"The model returned {columns} columns {where} but {self._n_columns} before; it must return the same "
+                "classes on every call.",
+                rows,
+            )
+        self._require(
+            np.isfinite(output),
+            output,
+            start,
+            "; it must give finite numbers everywhere near the data, not only for the rows of X.",
+        )
+        if self.output == "probability":
+            inside = (output >= -_RANGE_SLACK) & (output <= 1 + _RANGE_SLACK)
+            self._require(
+                inside, output, start, ", which is not a probability; if it returns logits, set model_output='logit'."
+            )
+            output = np.clip(output, 0.0, 1.0)
+        if columns == 2:
+            return output[:, 1:].copy() if self.output == "probability" else output[:, 1:] - output[:, :1]
+        return output
+
+    def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str) -> None:
+        """Raise at the first number of the output that is not good."""
+        if not good.all():
+            row, column = np.argwhere(~good)[0].tolist()
+            raise ModelOutputError(
+                f"The model returned {output[row, column]:.6g} on call {self.n_calls}, row {start + row}{complaint}",
+                (start + row, start + row),
+            )

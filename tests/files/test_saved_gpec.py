@@ -1,0 +1,210 @@
+# A fitted GPEC as a file
+
+
+def assert_same_answers(g, loaded, X):
+    for options in ({}, {"attribution": "posterior"}, {"confidence_level": 0.5}):
+        a, b = g.explain(X, **options), loaded.explain(X, **options)
+        for name in ("values", "boundary_variance", "noise_variance", "lower", "upper"):
+            assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), (options, name)
+        for name in ("explainer_variance", "base_values"):
+            first, second = getattr(a, name), getattr(b, name)
+            assert (first is None) == (second is None)
+            assert first is None or first.tobytes() == second.tobytes()
+        assert a.feature_names == b.feature_names
+        assert a.output_names == b.output_names
+        assert (np.asarray(a.data) == np.asarray(b.data)).all()
+
+
+KERNELS = {
+    "weg": "weg",
+    "rbf": "rbf",
+    "EG": EG(lam=0.7),
+    "WEG": WEG(0.5, 2.0, normalize=False),
+    "sum": 0.5 * WEG() + 0.5 * RBF(),
+    "product": WEG(rho=1.0) * RBF(2.0),
+    "nested": (WEG() + RBF()) * (0.3 * EG() + RBF(3.0)),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_round_trip_is_bit_identical(tmp_path, make, models, X, kernel, classes):
+    if classes == 2:
+        model, explainer = models.curved, models.slopes
+    else:
+        model, explainer = models.three_classes, models.slopes_of_three
+    g = make(model, explainer, kernel=KERNELS[kernel]).fit(X)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=model, explainer=explainer)
+    assert_same_answers(g, loaded, X[:9])
+    if classes == 2:
+        loaded.fit(X)  # the kernel's parameters came along
+        assert_same_answers(g, loaded, X[:4])
+
+
+NOISES = {
+    "number": 0.01,
+    "numpy number": np.float32(0.01),
+    "one for each feature": [0.0, 0.1, 0.2],
+    "one for each attribution": np.random.default_rng(0).random((25, 3)),
+    "none": "none",
+    "resample": "resample",
+}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_round_trip_with_noise(tmp_path, make, X, noise):
+    g = make(noise=NOISES[noise], n_resamples=3).fit(X)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer)
+    assert_same_answers(g, loaded, X[:5])
+    assert (loaded.attributions_.variance == g.attributions_.variance).all()
+    np.testing.assert_array_equal(loaded.noise, g.noise)
+    assert loaded.fit(X).explain(X[:5]).variance.tobytes() == g.explain(X[:5]).variance.tobytes()
+
+
+def test_round_trip_of_given_attributions_and_variance(tmp_path, make, models, X):
+    few = X[:20]
+    variance = np.random.default_rng(0).random(few.shape)
+    g = make(explainer=None).fit(X, X_explained=few, attributions=models.slopes(few), attribution_variance=variance)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=g.model)
+    a, b = (part.explain(X[:5], attribution="posterior") for part in (g, loaded))
+    assert a.values.tobytes() == b.values.tobytes()
+    assert a.variance.tobytes() == b.variance.tobytes()
+    with pytest.raises(InputError, match="There is no explainer"):
+        loaded.explain(X[:5])
+
+
+def lengths(frame):
+    """Attributions of any frame: the lengths of its texts, and its numbers."""
+    return np.column_stack([frame[name].map(lambda v: float(len(str(v)))) for name in frame.columns])
+
+
+@pytest.mark.parametrize("categorical_features", ["auto", ["colour"], [True, False, False, False, False]])
+def test_round_trip_of_a_mixed_frame(tmp_path, make, mixed, categorical_features):
+    g = make(mixed.model, lengths, categorical_features=categorical_features).fit(mixed.frame)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=mixed.model, explainer=lengths)
+    assert_same_answers(g, loaded, mixed.frame[:4])
+    assert_same_answers(g, loaded, mixed.frame[:4][["weight", "new", "colour", "price", "size"]])
+    pd.testing.assert_frame_equal(loaded.X_explained_, g.X_explained_)
+    assert loaded.feature_names_in_.tolist() == list(mixed.frame.columns)
+    assert loaded.classes_.tolist() == ["no", "yes"]
+    again = loaded.fit(mixed.frame).explain(mixed.frame[:4])
+    assert again.variance.tobytes() == g.explain(mixed.frame[:4]).variance.tobytes()
+
+
+def test_round_trip_of_an_explainer_by_name(tmp_path, make, X):
+    g = make(explainer="kernelshap", n_explained=5).fit(X)
+    g.save(tmp_path / "g")
+    assert_same_answers(g, gpec.GPEC.load(tmp_path / "g", model=g.model), X[:3])
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [("a", 1), ("a", 2), ("b", 1)], ["x", 5, 2.5]])
+def test_round_trip_of_column_labels_that_are_no_texts(tmp_path, make, X, labels):
+    frame = pd.DataFrame(X)
+    frame.columns = pd.Index(labels)
+    g = make().fit(frame)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer)
+    assert_same_answers(g, loaded, frame[:4])
+    assert list(loaded.X_explained_.columns) == labels
+
+
+def test_what_is_loaded(tmp_path, make, X):
+    g = make(lam=0.5, n_jobs=2, background=X[:7], random_state=np.random.default_rng(5)).fit(X)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer)
+    assert loaded.diagnostics_ == g.diagnostics_
+    assert loaded.n_features_in_ == 3
+    assert not hasattr(loaded, "feature_names_in_")
+    assert loaded.random_state == g.diagnostics_["seed"]
+    np.testing.assert_array_equal(loaded.background, X[:7])
+    for name in ("points", "direction", "residual", "label", "switched", "switched_to"):
+        assert getattr(loaded.boundary_, name).tobytes() == getattr(g.boundary_, name).tobytes(), name
+    assert loaded.boundary_.n_model_rows == g.boundary_.n_model_rows
+    assert loaded.graph_.distances.tobytes() == g.graph_.distances.tobytes()
+    assert loaded.posterior_.condition == g.posterior_.condition
+    kept = {"model", "explainer", "kernel", "lam", "rho", "n_boundary", "n_neighbors", "noise", "n_jobs", "threshold"}
+    for name in kept:
+        assert loaded.get_params(deep=False)[name] == g.get_params(deep=False)[name], name
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "g").read_bytes()
+
+
+def test_loading_calls_the_model_for_a_few_rows_only(tmp_path, make, models, counting, X):
+    make().fit(X).save(tmp_path / "g")
+    model = counting(models.curved)
+    gpec.GPEC.load(tmp_path / "g", model=model, explainer=models.slopes)
+    assert model.n_calls == 1
+    assert model.n_rows <= 25
+
+
+def test_wrong_model(tmp_path, make, models, X):
+    make().fit(X).save(tmp_path / "g")
+    for model in (lambda X: 1 - models.curved(X), lambda X: np.clip(models.curved(X) + 1e-3, 0, 1)):
+        with pytest.raises(ModelMismatchError, match=r"not the one that was fitted: its answers to 20 stored rows"):
+            gpec.GPEC.load(tmp_path / "g", model=model)
+    with pytest.raises(ModelMismatchError, match="in its number of classes"):
+        gpec.GPEC.load(tmp_path / "g", model=models.three_classes)
+
+
+def test_model_of_other_columns(tmp_path, make, X):
+    make().fit(X).save(tmp_path / "g")
+    other = LogisticRegression().fit(X[:, :2], X[:, 0] > 0)
+    with pytest.raises(ModelCallError, match="2 features") as error:
+        gpec.GPEC.load(tmp_path / "g", model=other)
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("model", [None, 3, "model", LogisticRegression])
+def test_no_model(tmp_path, make, X, model):
+    make().fit(X).save(tmp_path / "g")
+    with pytest.raises(ParameterTypeError, match="model"):
+        gpec.GPEC.load(tmp_path / "g", model=model)
+
+
+def test_unknown_explainer(tmp_path, make, models, X):
+    make().fit(X).save(tmp_path / "g")
+    with pytest.raises(InputError, match="explainer='nonsense'"):
+        gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer="nonsense")
+
+
+def test_explainer_of_another_kind_may_be_given(tmp_path, make, models, X):
+    g = make().fit(X)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=lambda X: 7.0 * models.slopes(X))
+    np.testing.assert_array_equal(loaded.explain(X[:3]).values, 7.0 * models.slopes(X[:3]))
+    assert loaded.explain(X[:3]).variance.tobytes() == g.explain(X[:3]).variance.tobytes()
+
+
+def test_save_before_fit(tmp_path, make):
+    with pytest.raises(gpec.errors.NotFittedError, match="call fit"):
+        make().save(tmp_path / "g")
+    assert os.listdir(tmp_path) == []
+
+
+def test_kernel_of_ones_own_cannot_be_saved(tmp_path, make, X):
+    class Own(RBF):
+        pass
+
+    g = make(kernel=Own()).fit(X)
+    with pytest.raises(InputError, match="kernel of the class Own cannot be saved"):
+        g.save(tmp_path / "g")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("part", ["table", "layers", "explained", "attributions", "noise", "seed", "probe", "boundary"])
+@pytest.mark.parametrize("how", ["lacks", "garbles"])
+def test_archive_that_lacks_a_part(tmp_path, make, models, X, part, how):
+    make().fit(X).save(tmp_path / "g")
+    tree = _files.read(tmp_path / "g", "GPEC")
+    if how == "lacks":
+        del tree[part]
+    else:
+        tree[part] = "garbled"
+    _files.write(tmp_path / "g", "GPEC", tree)
+    with pytest.raises(GPECError) as error:
+        gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)
+    assert isinstance(error.value, CorruptFileError)
