@@ -2,14 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 import torch
 from benchmarks import baselines, explainers
 
-ROOT = Path(__file__).parent.parent
+from package_sources import PACKAGE, ROOT
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -26,10 +26,20 @@ def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     mpl.pyplot.close("all")
 
 
-@pytest.mark.parametrize(
-    ("page", "printed"),
-    [("datasets.md", "nhanes_diabetes"), ("explainers.md", "(5, 6) (5, 6)"), ("images.md", "(2, 144, 3)")],
-)
+# Pages with code, and what it prints among other things.
+PRINTED = {
+    "datasets.md": "nhanes_diabetes",
+    "design.md": "[1. 1. 1.]",
+    "explainers.md": "(5, 6) (5, 6)",
+    "images.md": "(2, 144, 3)",
+}
+
+
+def test_every_page_with_code_is_run():
+    assert set(PRINTED) == {page.name for page in (ROOT / "docs").glob("*.md") if "```python" in page.read_text()}
+
+
+@pytest.mark.parametrize(("page", "printed"), PRINTED.items())
 def test_pages_run_as_they_stand(page, printed, capsys):
     names: dict[str, object] = {}
     with torch.random.fork_rng():
@@ -66,6 +76,14 @@ def test_every_room_of_the_design_exists():
     assert len(rooms) > 15
     for room in rooms:
         assert (ROOT / "src" / "gpec" / room).exists(), room
+
+
+def test_every_room_is_in_the_design():
+    text = (ROOT / "docs" / "design.md").read_text()
+    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    modules = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py", "__main__.py", "_version.py"}
+    assert {"kernels/", "estimator.py"} <= folders | modules
+    assert [room for room in sorted(folders | modules) if f"`{room}`" not in text] == []
 
 
 def test_make_targets_named_in_the_pages_exist():

@@ -1,4 +1,4 @@
-"""The result object: shapes, bounds, selection by number and name, frames, shap, files."""
+"""The result object: shapes, bounds, selection by number and name, frames, shap."""
 
 import dataclasses
 
@@ -9,31 +9,9 @@ import pytest
 import shap
 from scipy.stats import norm
 
-import gpec
+from explanation_helpers import CLASSES, NAMES, explanation
 from gpec import Explanation
-from gpec.errors import CorruptFileError, InputError, ParameterTypeError
-
-NAMES = ["age", "bmi", "dose"]
-CLASSES = ["setosa", "versicolor", "virginica", "other"]
-ARRAYS = ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values", "data")
-
-
-def explanation(n=5, d=3, classes=None, **changes):
-    rng = np.random.default_rng(0)
-    shape = (n, d) if classes is None else (n, d, classes)
-    parts = {
-        "values": rng.normal(size=shape),
-        "boundary_variance": rng.random(shape),
-        "noise_variance": rng.random(shape),
-        "explainer_variance": rng.random(shape),
-        "base_values": rng.random((n,) if classes is None else (n, classes)),
-        "data": rng.normal(size=(n, d)),
-        "feature_names": NAMES[:d],
-        "output_names": "sick" if classes is None else CLASSES[:classes],
-        "diagnostics": {"seed": 3, "settings": {"lam": "auto"}},
-        "axes": ("row", "feature") if classes is None else ("row", "feature", "output"),
-    }
-    return Explanation(**{**parts, **changes})
+from gpec.errors import InputError, ParameterTypeError
 
 
 @pytest.fixture
@@ -232,7 +210,6 @@ def test_selected_part_does_not_share_names(binary):
         ((slice(None), ["age", "weight"]), ["No feature is called 'weight'", *NAMES]),
         ((slice(None), slice("weight", None)), ["No feature is called 'weight'", *NAMES]),
         ((0, 0, "tulip"), ["No output is called 'tulip'", *CLASSES]),
-        ("age", ["Rows have no names", "[:, 'age']"]),
         (["age", "bmi"], ["Rows have no names", "[:, 'age']"]),
     ],
 )
@@ -418,87 +395,43 @@ def test_waterfall_of_a_fitted_gpec(make, X):
         plt.close("all")
 
 
-@pytest.mark.parametrize("plot", ["bar", "beeswarm", "scatter"])
-def test_other_plots_of_shap_take_it(binary, plot):
-    s = binary.to_shap()
-    try:
-        if plot == "scatter":
-            shap.plots.scatter(s[:, "bmi"], show=False)
-        else:
-            getattr(shap.plots, plot)(s, show=False)
-        plt.gcf().canvas.draw()
-    finally:
-        plt.close("all")
+def drawn(s, plot):
+    """A plot of shap, as its one axes with data."""
+    plots = {"bar": shap.plots.bar, "beeswarm": shap.plots.beeswarm, "scatter": shap.plots.scatter}
+    plots[plot](s, show=False)
+    plt.gcf().canvas.draw()
+    return plt.gcf().axes[0]
 
 
-# Files
+@pytest.fixture
+def _close_figures():
+    yield
+    plt.close("all")
 
 
-def assert_same(a, b):
-    for name in ARRAYS:
-        first, second = getattr(a, name), getattr(b, name)
-        if first is None:
-            assert second is None, name
-            continue
-        assert first.shape == second.shape, name
-        assert first.dtype == second.dtype, name
-        assert first.tobytes() == second.tobytes() if first.dtype != object else (first == second).all(), name
-    for name in ("feature_names", "output_names", "confidence_level", "diagnostics", "axes"):
-        assert getattr(a, name) == getattr(b, name), name
+@pytest.mark.usefixtures("_close_figures")
+def test_bars_of_shap_show_the_mean_size_of_each_feature(binary):
+    ax = drawn(binary.to_shap(), "bar")
+    sizes = np.abs(binary.values).mean(axis=0)
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in ax.patches), sorted(sizes), rtol=1e-12)
+    bars = sorted((bar.get_y() + bar.get_height() / 2, bar.get_width()) for bar in ax.patches)
+    names = {round(place): text.get_text() for place, text in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)}
+    assert {names[round(place)]: width for place, width in bars} == pytest.approx(dict(zip(NAMES, sizes, strict=True)))
 
 
-@pytest.mark.parametrize(
-    "e",
-    [
-        explanation(),
-        explanation(classes=4, confidence_level=0.8),
-        explanation(explainer_variance=None, base_values=None),
-        explanation()[2],
-        explanation(classes=4)[:, "age", "other"],
-        explanation(classes=4)[1, "age", "other"],
-        explanation()[[]],
-        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object)),
-        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object))[0, "age"],
-        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object))[[]],
-        explanation(classes=4, data=np.array([["red", 1.5, None]] * 5, dtype=object))[:, ["bmi", "age"]],
-        explanation(data=np.array([["é", "b", "c"]] * 5)),
-    ],
-    ids=range(12),
-)
-def test_save_and_load(tmp_path, e):
-    e.save(tmp_path / "e.gpec")
-    assert_same(e, Explanation.load(tmp_path / "e.gpec"))
+@pytest.mark.usefixtures("_close_figures")
+def test_beeswarm_of_shap_shows_every_value(binary):
+    ax = drawn(binary.to_shap(), "beeswarm")
+    places = np.concatenate([np.asarray(points.get_offsets())[:, 0] for points in ax.collections])
+    np.testing.assert_allclose(np.unique(places), np.unique(binary.values), rtol=1e-12)
 
 
-def test_load_of_a_fitted_explanation(tmp_path, make, X):
-    e = make().fit(X).explain(X[:3])
-    e.save(str(tmp_path / "e.gpec"))
-    loaded = gpec.Explanation.load(str(tmp_path / "e.gpec"))
-    assert_same(e, loaded)
-    assert (loaded.lower == e.lower).all()
-
-
-def test_load_of_another_kind(tmp_path, make, X):
-    make().fit(X).save(tmp_path / "g.gpec")
-    with pytest.raises(InputError, match="holds a saved GPEC, not a saved Explanation"):
-        Explanation.load(tmp_path / "g.gpec")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda tree: tree.pop("axes"),
-        lambda tree: tree.pop("values"),
-        lambda tree: tree.update(axes=3),
-        lambda tree: tree.update(surprise=1),
-        lambda tree: tree.update(data=["a"]),
-        lambda tree: tree.update(data=["a"], values="b"),
-    ],
-    ids=range(6),
-)
-def test_load_of_a_file_that_lacks_a_part(tmp_path, binary, change):
-    tree = {f.name: getattr(binary, f.name) for f in dataclasses.fields(binary)}
-    change(tree)
-    gpec.explanation._files.write(tmp_path / "e.gpec", "Explanation", tree)
-    with pytest.raises(CorruptFileError, match="Explanation"):
-        Explanation.load(tmp_path / "e.gpec")
+@pytest.mark.usefixtures("_close_figures")
+def test_scatter_of_shap_shows_values_over_data(binary):
+    ax = drawn(binary.to_shap()[:, "bmi"], "scatter")
+    points = np.concatenate([np.asarray(points.get_offsets()) for points in ax.collections])
+    points = points[np.isin(points[:, 1], binary.values[:, 1])]
+    np.testing.assert_allclose(
+        points[np.argsort(points[:, 1])],
+        np.column_stack((binary.data, binary.values))[:, [1, 4]][np.argsort(binary.values[:, 1])],
+    )

@@ -105,3 +105,12 @@ def test_fit_and_explain_report_their_stages(recorder, monkeypatch, make, X):
     for tqdm in recorder.made:
         assert tqdm.closed
         assert tqdm.done == tqdm.options["total"]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_progress_may_be_set_after_fit(recorder, make, X, before):
+    g = make(progress=before).fit(X)
+    recorder.made.clear()
+    g.set_params(progress=not before).explain(X[:4])
+    assert {tqdm.options["desc"] for tqdm in recorder.made} == {"explaining", "posterior"}
+    assert {tqdm.options["disable"] for tqdm in recorder.made} == {before}

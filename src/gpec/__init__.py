@@ -1,6 +1,22 @@
 """gpec: an honest error bar on every feature attribution."""
 
-from gpec import boundary, data, datasets, errors, explainers, geometry, gp, images, kernels, models, promises, trust
+from typing import Any
+
+from gpec import (
+    boundary,
+    data,
+    datasets,
+    errors,
+    explainers,
+    geometry,
+    gp,
+    images,
+    kernels,
+    metrics,
+    models,
+    promises,
+    trust,
+)
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.estimator import GPEC, PAPER
@@ -23,7 +39,17 @@ __all__ = [
     "gp",
     "images",
     "kernels",
+    "metrics",
     "models",
+    "plots",
     "promises",
     "trust",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plots":  # matplotlib is loaded when something is to be drawn
+        from importlib import import_module
+
+        return import_module("gpec.plots")
+    raise AttributeError(f"module 'gpec' has no attribute {name!r}")

@@ -14,12 +14,13 @@ from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Posterior
+from gpec.gp.evidence import LEAST_NUGGET
 from gpec.gp.posterior import JITTER
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.typing import FloatArray
 
-__all__ = ["Fitted", "Layer", "Memory", "Observation", "Probe"]
+__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +43,39 @@ class Probe:
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
-    """Explained rows (encoded), their attributions, and the noise variance ``U (n, d, c)`` used for them."""
+class Draw:
+    """Rows to explain (encoded), in the order in which they were drawn, and how many rows each stands for."""
 
     rows: FloatArray
+    weights: FloatArray  # of mean 1
+    answers: FloatArray | None = None  # the model's, by which the rows were drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Explained rows, their attributions, and the noise variance ``U (n, d, c)`` used for them."""
+
+    draw: Draw
     attribution: Attribution
     U: FloatArray
     source: str  # of the noise
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
+
+    @property
+    def rows(self) -> FloatArray:
+        return self.draw.rows
+
+    def state(self) -> dict[str, Any]:
+        attribution = {**vars(self.attribution), "variance": self.U}
+        draw = {"rows": self.draw.rows, "weights": self.draw.weights}
+        return {**vars(self), "draw": draw, "attribution": attribution}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Observation:
+        parts = {"draw": Draw(**state["draw"]), "attribution": Attribution(**state["attribution"])}
+        return cls(**{**state, **parts})
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +107,7 @@ class Fitted:
 
     def state(self) -> dict[str, Any]:
         """Everything but the model and the explainer, as arrays, numbers and texts."""
-        ground, observation = self.ground, self.observation
+        ground = self.ground
         return {
             "settings": ground.settings.state(),
             "schema": ground.schema.state(),
@@ -91,10 +115,7 @@ class Fitted:
             "seed": ground.seed,
             "probe": vars(self.probe),
             "boundary": self.boundary.state(),
-            "observation": {
-                **vars(observation),
-                "attribution": {**vars(observation.attribution), "variance": observation.U},
-            },
+            "observation": self.observation.state(),
             "layers": [layer.state() for layer in self.layers],
         }
 
@@ -117,6 +138,7 @@ class Fitted:
             "jitter": JITTER,
             "condition": [layer.posterior.condition for layer in layers],
             "noise": self.observation.source,
+            "noise_floor": None if ground.settings.learns_scale else LEAST_NUGGET,  # as a share of the scale
             "unit": self.observation.unit,
             "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
         }

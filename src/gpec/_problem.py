@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpec._randomness import make_seed, stream
+from gpec._randomness import make_seed
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
@@ -50,7 +50,7 @@ class Problem:
     kernel: Kernel
     sampler: Sampler | BoundarySample
     rows: FloatArray
-    explained: FloatArray
+    explained: FloatArray | None  # None: to be drawn from the rows
     given: Attribution | None  # attributions computed elsewhere
 
 
@@ -67,21 +67,20 @@ def state_problem(
     sampler = make_sampler(settings.boundary, schema)
     if isinstance(sampler, Sampler):
         sampler.check()
+    explained: FloatArray | None
     if X_explained is not None:
         explained = schema.encode(X_explained, "X_explained")
         schema.embed(explained, "X_explained")  # refuses rows that lie too far away
-    elif attributions is not None or len(Z) <= settings.n_explained:
-        explained = Z
     else:
-        explained = Z[stream(seed, "explained rows").permutation(len(Z))[: settings.n_explained]]
-    given = _given_attribution(settings.noise, attributions, variance, len(explained), schema)
-    check_noise_shape(settings.noise, len(explained), schema.n_features)
+        explained = Z if attributions is not None or len(Z) <= settings.n_explained else None
+    n = settings.n_explained if explained is None else len(explained)
+    given = _given_attribution(settings.noise, attributions, variance, n, schema)
+    check_noise_shape(settings.noise, n, schema.n_features)
     if given is None and explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    if settings.learns_scale and len(explained) < 3:
+    if settings.learns_scale and n < 3:
         raise InputError(
-            f"output_scale='evidence' needs at least 3 explained rows, got {len(explained)}; explain more rows or "
-            "give a number."
+            f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     background = check_background(settings.background, schema, Z, seed)

@@ -32,6 +32,7 @@ class Settings:
     n_landmarks: int | Literal["auto"]
     components: Literal["separate", "bridge"]
     n_explained: int
+    draw: Literal["output", "uniform"]
     background: Any
     noise: Any
     n_resamples: int
@@ -50,6 +51,7 @@ class Settings:
         check_auto_count("n_landmarks", self.n_landmarks)
         check_choice("components", self.components, ("separate", "bridge"))
         check_count("n_explained", self.n_explained)
+        check_choice("draw", self.draw, ("output", "uniform"))
         check_noise(self.noise)
         check_count("n_resamples", self.n_resamples, least=2)
         check_choice("standardize", self.standardize, (True, False))

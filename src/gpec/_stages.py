@@ -10,22 +10,26 @@ earlier fit is not run again.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
+from weakref import WeakSet
 
 import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
 
 from gpec._execution import one_blas_thread, run_blocks
-from gpec._fitted import Fitted, Layer, Memory, Observation, Probe
+from gpec._fitted import Draw, Fitted, Layer, Memory, Observation, Probe
 from gpec._problem import Ground, Problem, fingerprint
 from gpec._randomness import derived_seed, stream
 from gpec._settings import Settings
 from gpec._shapes import at_the_door
 from gpec.boundary import BoundarySample, Sampler
 from gpec.data import Rows, Schema
-from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NumericalError
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning, NumericalError
 from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
@@ -42,6 +46,7 @@ from gpec.gp import (
     learn_kernel,
 )
 from gpec.gp._gram import feature_grams
+from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.promises import IntervalRule
@@ -52,10 +57,12 @@ __all__ = [
     "answer_rows",
     "ask_model",
     "condition",
+    "draw_rows",
     "encode_rows",
     "fit_kernel",
     "make_explanation",
     "measure",
+    "names_of_rows",
     "objects_of",
     "observe_rows",
     "predict",
@@ -68,6 +75,14 @@ _BLOCK = 1_024
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
 _PROBE_ROWS = 20
+_POOL = 10_000  # rows from which those to explain are drawn
+_OUTPUT_BINS = 10
+_NOISE_WIDTHS = 4.0
+_LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a share of their size
+_LARGEST_NOISE = 1e30  # in squared attributions
+_GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
+
+_AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
 def ask_model(problem: Problem) -> Probe:
@@ -99,6 +114,35 @@ def recall(problem: Problem, probe: Probe, earlier: Fitted | None) -> tuple[Prob
     return replace(problem, ground=replace(g, model=model, explainer=explainer)), memory
 
 
+def draw_rows(problem: Problem, memory: Memory) -> Draw:
+    """The rows to explain: those given, or some of ``X``.
+
+    ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
+    class is not left out; each row's weight undoes this. More rows contain fewer ones of the same seed.
+    """
+    ground, Z, n = problem.ground, problem.rows, problem.ground.settings.n_explained
+    if problem.explained is not None:
+        return Draw(problem.explained, np.ones(len(problem.explained)))
+    rng = stream(ground.seed, "explained rows")
+    order = rng.permutation(len(Z))
+    if ground.settings.draw == "uniform" or n >= _POOL:
+        return Draw(Z[order[:n]], np.ones(n))
+    pool = order[:_POOL]
+    earlier = memory.of("ground")
+    known = None if earlier is None else earlier.observation.draw.answers
+    answers = ground.model.probabilities(Z[pool]) if known is None else known
+    chance = np.full(len(pool), 0.5 / len(pool))
+    for p in answers.T:
+        place = np.digitize(p, np.linspace(p.min(), p.max(), _OUTPUT_BINS + 1)[1:-1])
+        counts = np.bincount(place, minlength=_OUTPUT_BINS)
+        chance += 0.5 / (answers.shape[1] * (counts > 0).sum() * counts[place])
+    # The n least of exponential times over chances are a draw without replacement; then 1 - exp(-chance t) is drawn.
+    first = np.argsort(rng.exponential(size=len(pool)) / chance, kind="stable")[:n]
+    t = brentq(lambda t: -np.expm1(-chance * t).sum() - n, 0.0, 1e3 * n / chance.min())
+    weights = 1.0 / -np.expm1(-chance[first] * t)
+    return Draw(Z[pool[first]], weights / weights.mean(), answers)
+
+
 def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundarySample:
     """Points on the decision boundary, sampled or as given."""
     earlier = memory.of("boundary")
@@ -118,9 +162,9 @@ def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundaryS
         raise
 
 
-def observe_rows(problem: Problem, memory: Memory) -> Observation:
+def observe_rows(problem: Problem, draw: Draw, memory: Memory) -> Observation:
     """The attributions of the rows to explain, and their noise; rows explained before are not explained again."""
-    ground, rows = problem.ground, problem.explained
+    ground, rows = problem.ground, draw.rows
     model, explainer = ground.model, ground.explainer
     earlier = memory.of("explainer")
     if explainer is not None and not hasattr(explainer, "model_") and (problem.given is None or explainer.learns):
@@ -129,32 +173,59 @@ def observe_rows(problem: Problem, memory: Memory) -> Observation:
     if problem.given is not None:
         answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
         U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
-        return Observation(rows, answer, U, source, "as given", learned, given=True)
+        return Observation(draw, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     known = earlier.observation if earlier is not None and not earlier.observation.given else None
     answer = _answer_unknown(ground, explainer, rows, known)
     U, source = noise_variance(ground.settings.noise, answer, explainer, rows, ground.seed)
-    return Observation(rows, answer, U, source, explainer.unit, learned)
+    _check_noise_size(answer, U, ground.settings)
+    return Observation(draw, answer, U, source, explainer.unit, learned)
+
+
+def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:
+    """Refuse noise that drowns everything; warn of noise that is too small to be used as it is."""
+    size = float(np.abs(answer.values).max())
+    if U.max() > _LARGEST_NOISE * max(size, np.finfo(np.float64).tiny) ** 2 and size > 0:
+        raise InputError(
+            f"The noise variance reaches {U.max():.3g} where attributions reach {size:.3g}: nothing could be learned; "
+            "give noise in squared units of the attributions."
+        )
+    if not settings.learns_scale and U.any() and (least := U[U > 0].min() / float(settings.output_scale)) < NOISE_FLOOR:
+        warnings.warn(
+            f"The noise variance is {least:.2g} of the output scale in places; with a fixed output_scale at least "
+            f"{NOISE_FLOOR:g} of it is used.",
+            NoiseFloorWarning,
+            stacklevel=4,
+        )
 
 
 def _answer_unknown(ground: Ground, explainer: Explainer, rows: FloatArray, known: Observation | None) -> Attribution:
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
-        return _answer(ground, explainer, rows, ground.settings.progress)
+        return _answer(ground, explainer, rows, ground.settings)
     old = known.attribution.map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = _answer(ground, explainer, rows[found < 0], ground.settings.progress)
+    new = _answer(ground, explainer, rows[found < 0], ground.settings)
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])
 
 
-def _answer(ground: Ground, explainer: Explainer, Z: FloatArray, progress: Literal["auto"] | bool) -> Attribution:
+def _answer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Settings) -> Attribution:
+    """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
     s = ground.settings
-    return observe(explainer, Z, noise=s.noise, n_resamples=s.n_resamples, seed=ground.seed, progress=progress)
+    return observe(
+        explainer,
+        Z,
+        noise=s.noise,
+        n_resamples=s.n_resamples,
+        seed=ground.seed,
+        n_jobs=now.n_jobs,
+        progress=now.progress,
+    )
 
 
 def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Memory) -> GeodesicGraph:
@@ -201,7 +272,7 @@ def condition(
         elif parameters is None:
             some = np.sort(stream(ground.seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
             seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
-            parameters = fit_parameters(seen, Y[some], U[some])
+            parameters = fit_parameters(seen, Y[some], U[some], average=True)
         if N <= _DENSE_ROWS:
             return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
         seed = derived_seed(ground.seed, "posterior pivots")
@@ -217,11 +288,10 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     )
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     probe.require_same(checked)
+    boundary.require_belongs(checked, int(state["seed"]))
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     ground = Ground(settings, schema, checked, explainer, state["background"], int(state["seed"]))
-    observation = Observation(
-        **{**state["observation"], "attribution": Attribution(**state["observation"]["attribution"])}
-    )
+    observation = Observation.from_state(state["observation"])
     rows, layers = ground.rows(observation.rows), []
     for output, layer in enumerate(state["layers"]):
         graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
@@ -248,7 +318,14 @@ def encode_rows(fitted: Fitted, X: Any) -> FloatArray:
     return Z
 
 
-def answer_rows(fitted: Fitted, Z: FloatArray, progress: Literal["auto"] | bool = False) -> Attribution:
+def names_of_rows(X: Any) -> Any:
+    """The labels of a DataFrame's rows, unless they are just numbered."""
+    if not isinstance(X, pd.DataFrame) or (isinstance(X.index, pd.RangeIndex) and X.index.start == 0):
+        return None
+    return X.index.to_numpy()
+
+
+def answer_rows(fitted: Fitted, Z: FloatArray, now: Settings) -> Attribution:
     """The explainer's answers for new rows; it meets the model when it is first needed."""
     explainer = fitted.ground.explainer
     if explainer is None:
@@ -257,12 +334,29 @@ def answer_rows(fitted: Fitted, Z: FloatArray, progress: Literal["auto"] | bool 
         explainer.bind(fitted.ground.model, fitted.ground.background)
         if explainer.learns:
             explainer.restore(fitted.observation.learned)
-    return _answer(fitted.ground, explainer, Z, progress)
+    if fitted.observation.given and fitted not in _AGREED:
+        _require_same_units(fitted, explainer, now)
+        _AGREED.add(fitted)
+    return _answer(fitted.ground, explainer, Z, now)
 
 
-def predict(
-    fitted: Fitted, Z: FloatArray, n_jobs: int | None = None, progress: Literal["auto"] | bool = False
-) -> Prediction:
+def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> None:
+    """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
+    seen, some = fitted.observation, slice(0, _GIVEN_ROWS)
+    own, given = _answer(fitted.ground, explainer, seen.rows[some], now), seen.attribution.values[some]
+    noise = np.sqrt(seen.U[some] + (0.0 if own.variance is None else own.variance))
+    beyond = np.maximum(np.abs(own.values - given) - _NOISE_WIDTHS * noise, 0.0)
+    size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
+    off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
+    if off > _LARGEST_GAP:
+        raise InputError(
+            f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
+            f"{len(given)} rows, as they do when one is in units of probability and the other of log-odds; pass the "
+            "explainer that the attributions came from, or ask for attribution='posterior'."
+        )
+
+
+def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
     rows = fitted.ground.rows(Z)
     shape = (len(Z), Z.shape[1], len(fitted.layers))
@@ -277,8 +371,8 @@ def predict(
             clamped += found.n_clamped
         return clamped
 
-    clamped = sum(run_blocks(block, len(Z), _BLOCK, n_jobs=n_jobs, what="posterior", progress=progress))
-    return Prediction(mean, boundary, noise, clamped)
+    counts = run_blocks(block, len(Z), _BLOCK, n_jobs=now.n_jobs, what="posterior", progress=now.progress)
+    return Prediction(mean, boundary, noise, sum(counts))
 
 
 def make_explanation(
@@ -288,28 +382,46 @@ def make_explanation(
     posterior: Prediction,
     rule: IntervalRule,
     level: float,
+    row_names: Any,
     diagnostics: dict[str, Any],
 ) -> Explanation:
     """The result as users see it; values are the explainer's, or the posterior mean where it was not asked."""
-    shown = Attribution(posterior.mean) if answer is None else answer
-    if not (np.isfinite(shown.values).all() and np.isfinite(posterior.variance).all()):
+    shown, noise = Attribution(posterior.mean, None, _common_base(fitted, len(Z))), posterior.noise_variance
+    if answer is not None:
+        shown, noise = answer, noise + _own_noise(fitted, answer)
+    if not (np.isfinite(shown.values).all() and np.isfinite(posterior.boundary_variance + noise).all()):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
     schema, several = fitted.ground.schema, len(fitted.layers) > 1
     names, shown = [str(name) for name in fitted.ground.model.classes], shown.at_the_door()
     return Explanation(
         values=shown.values,
         boundary_variance=at_the_door(posterior.boundary_variance),
-        noise_variance=at_the_door(posterior.noise_variance),
+        noise_variance=at_the_door(noise),
         explainer_variance=shown.variance,
         base_values=shown.base_values,
-        data=np.asarray(schema.decode(Z), dtype=object) if schema.categories else Z,
+        data=Z if schema.plain else np.asarray(schema.decode(Z), dtype=object),
         feature_names=list(schema.names),
         output_names=names if several else names[1],
         confidence_level=level,
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
         rule=rule,
+        row_names=row_names,
     )
+
+
+def _own_noise(fitted: Fitted, answer: Attribution) -> FloatArray | float:
+    """The explainer's variance at the rows themselves; noise that was given speaks of the explained rows only."""
+    noise = fitted.ground.settings.noise
+    return answer.variance if isinstance(noise, str) and noise != "none" and answer.variance is not None else 0.0
+
+
+def _common_base(fitted: Fitted, n: int) -> FloatArray | None:
+    """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
+    base = fitted.observation.attribution.base_values
+    if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), 1.0)).any():
+        return None
+    return np.tile(base[0], (n, 1))
 
 
 class Clock:

@@ -20,9 +20,11 @@ __all__ = [
     "ModelCallError",
     "ModelMismatchError",
     "ModelOutputError",
+    "NoiseFloorWarning",
     "NotFittedError",
     "NumericalError",
     "ParameterTypeError",
+    "SlowExplainerWarning",
     "StochasticExplainerWarning",
 ]
 
@@ -94,6 +96,14 @@ class NotFittedError(GPECError, _SklearnNotFittedError):
 
 class FewBoundaryPointsWarning(UserWarning):
     """Fewer boundary points were found than asked for."""
+
+
+class NoiseFloorWarning(UserWarning):
+    """The noise is smaller than the least that a fixed output scale allows."""
+
+
+class SlowExplainerWarning(UserWarning):
+    """The explainer is going to need many model rows, or minutes."""
 
 
 class StochasticExplainerWarning(UserWarning):

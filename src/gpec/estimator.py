@@ -18,10 +18,12 @@ from gpec._stages import (
     answer_rows,
     ask_model,
     condition,
+    draw_rows,
     encode_rows,
     fit_kernel,
     make_explanation,
     measure,
+    names_of_rows,
     objects_of,
     observe_rows,
     predict,
@@ -44,6 +46,7 @@ PAPER: dict[str, Any] = {
     "output_scale": 1.0,
     "noise": 1e-4,
     "n_neighbors": 5,
+    "draw": "uniform",
 }
 
 _KIND = "GPEC"  # of a file
@@ -59,8 +62,8 @@ class GPEC(BaseEstimator):
     Parameters
     ----------
     model : object
-        Classifier with ``predict_proba``, ``torch.nn.Module``, ``xgboost.Booster``, or a callable ``X -> (n,)`` or
-        ``(n, c)``.
+        Classifier with ``predict_proba``, ``torch.nn.Module``, ``xgboost.Booster``, ``lightgbm.Booster``, or a callable
+        ``X -> (n,)`` or ``(n, c)``.
     explainer : str, object or callable, default "kernelshap"
         "kernelshap", "lime", "shapley_sampling", "bayeslime", "bayesshap", "cxplain", "tree", "exact", "captum:<Name>",
         an object of :mod:`gpec.explainers`, a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
@@ -78,6 +81,9 @@ class GPEC(BaseEstimator):
         See :meth:`gpec.geometry.GeodesicGraph.build`.
     n_explained : int
         Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given.
+    draw : {"output", "uniform"}
+        How these rows are drawn: half of them evenly over the range of the model's answers, so that rare classes are
+        among them, or all evenly. ``explained_weights_`` says how many rows each stands for.
     background : int or rows
         Background rows of the explainer: how many to draw from ``X``, or the rows.
     noise : {"auto", "resample", "resample-paper", "none"}, float or array
@@ -104,8 +110,8 @@ class GPEC(BaseEstimator):
     ----------
     boundary_, graph_, kernel_, posterior_
         What was learned on the way; with several classes, graph, kernel and posterior are tuples with one for each.
-    X_explained_, attributions_
-        The rows explained in ``fit`` and their attributions.
+    X_explained_, attributions_, explained_weights_
+        The rows explained in ``fit``, their attributions, and how many rows each stands for (1 on average).
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
     diagnostics_ : dict
@@ -137,6 +143,7 @@ class GPEC(BaseEstimator):
         n_landmarks: int | Literal["auto"] = "auto",
         components: Literal["separate", "bridge"] = "separate",
         n_explained: int = 200,
+        draw: Literal["output", "uniform"] = "output",
         background: Any = 100,
         noise: Any = "auto",
         n_resamples: int = 10,
@@ -160,6 +167,7 @@ class GPEC(BaseEstimator):
         self.n_landmarks = n_landmarks
         self.components = components
         self.n_explained = n_explained
+        self.draw = draw
         self.background = background
         self.noise = noise
         self.n_resamples = n_resamples
@@ -200,11 +208,12 @@ class GPEC(BaseEstimator):
         problem = state_problem(self.model, settings, X, X_explained, attributions, attribution_variance)
         probe = ask_model(problem)
         problem, memory = recall(problem, probe, earlier)
+        draw = draw_rows(problem, memory)
         with clock("boundary"):  # M
             boundary = sample_boundary(problem, probe, memory)
         with clock("explainer"):  # E, U
-            observation = observe_rows(problem, memory)
-        explained, layers = problem.ground.rows(problem.explained), []
+            observation = observe_rows(problem, draw, memory)
+        explained, layers = problem.ground.rows(draw.rows), []
         for output in range(problem.ground.model.n_outputs):
             with clock("geometry"):  # d_geo
                 graph = measure(problem, boundary, output, memory)
@@ -234,7 +243,8 @@ class GPEC(BaseEstimator):
             Rows to explain.
         attribution : {"explainer", "posterior"}
             Take the values from the explainer, or from the posterior mean, which needs no explainer. The variance is
-            the same: that of the latent explanation given the explanations of the rows seen in ``fit``.
+            that of the latent explanation given the explanations of the rows seen in ``fit``; with "explainer" its
+            noise part contains the explainer's own variance at the row, too.
         confidence_level : float
             Level of the bounds.
         """
@@ -245,9 +255,9 @@ class GPEC(BaseEstimator):
         Z = encode_rows(fitted, X)
         clock, rows_before = Clock(), fitted.ground.model.n_rows
         with clock("explainer"):  # E
-            answer = answer_rows(fitted, Z, now.progress) if attribution == "explainer" else None
+            answer = answer_rows(fitted, Z, now) if attribution == "explainer" else None
         with clock("gp"):  # k (K + U)^-1 k
-            posterior = predict(fitted, Z, now.n_jobs, now.progress)
+            posterior = predict(fitted, Z, now)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
             "attribution": attribution,
@@ -255,7 +265,7 @@ class GPEC(BaseEstimator):
             "seconds": clock.seconds,
             "clamped": posterior.n_clamped,
         }
-        return make_explanation(fitted, Z, answer, posterior, Latent(), level, diagnostics)
+        return make_explanation(fitted, Z, answer, posterior, Latent(), level, names_of_rows(X), diagnostics)
 
     __call__ = explain
 
@@ -307,7 +317,9 @@ class GPEC(BaseEstimator):
             each = tuple(getattr(layer, name) for layer in layers)
             setattr(self, f"{name}_", each if len(each) > 1 else each[0])
         self.X_explained_ = ground.schema.decode(seen.rows)
-        self.attributions_ = replace(seen.attribution, variance=seen.U).at_the_door()
+        self.explained_weights_ = seen.draw.weights.copy()
+        # copies: what users do with them must not reach a later fit
+        self.attributions_ = replace(seen.attribution, variance=seen.U).at_the_door().map(np.copy)
         self.classes_ = ground.model.classes
         self.n_features_in_ = ground.schema.n_features
         if ground.schema.labels is not None:

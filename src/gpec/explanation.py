@@ -18,6 +18,7 @@ from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
 
+_SHOWN = 12  # features in print
 # Arrays with the axes (row, feature[, output]); the others lack the feature axis, or the output axis.
 _FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
 
@@ -49,13 +50,16 @@ class Explanation:
         Settings and figures of the run.
     axes : tuple of str
         What the axes of ``values`` are.
+    row_names : array or None
+        Labels of the rows, as in the index of the DataFrame that was explained.
     rule : IntervalRule
         What makes an interval of a value and its variance.
 
     Notes
     -----
     ``explanation[rows, features, outputs]`` selects along each axis, by number, slice, mask, list or name:
-    ``e[0]``, ``e[:10, "age"]``, ``e[0, ["age", "bmi"], "virginica"]``. A single number or name drops its axis.
+    ``e[0]``, ``e[:10, "age"]``, ``e[0, ["age", "bmi"], "virginica"]``. A single number or name drops its axis. The name
+    of a feature alone selects it for all rows: ``e["age"]``.
     """
 
     values: FloatArray
@@ -70,6 +74,7 @@ class Explanation:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     axes: tuple[str, ...] = ("row", "feature")
     rule: IntervalRule = field(default_factory=Latent)
+    row_names: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,11 +117,24 @@ class Explanation:
         return len(self.values)
 
     def __repr__(self) -> str:
+        return f"{self._summary()}\n{self._table()}" if self.axes == ("feature",) and len(self) else self._summary()
+
+    def _table(self) -> str:
+        """The largest attributions of one row, with their bounds."""
+        top = self[np.argsort(-np.abs(self.values), kind="stable")[:_SHOWN]]
+        columns = {"feature": top.feature_names, "data": list(top.data), "value": top.values}
+        frame = pd.DataFrame({**columns, "lower": top.lower, "upper": top.upper})
+        left_out = f"\n... and {len(self) - len(top)} smaller ones" if len(top) < len(self) else ""
+        return frame.to_string(index=False, float_format=lambda number: f"{number:.4g}") + left_out
+
+    def _summary(self) -> str:
         axes = ", ".join(f"{size} {name}s" for name, size in zip(self.axes, self.shape, strict=True))
         spread = f"; mean std {float(np.mean(self.std)):.3g}" if self.values.size else ""
         return f"Explanation({axes or 'one value'}{spread})"
 
     def __getitem__(self, key: Any) -> Explanation:
+        if isinstance(key, str) and self.axes[:2] == ("row", "feature"):
+            key = (slice(None), key)
         keys = list(key) if isinstance(key, tuple) else [key]
         at = next((i for i, k in enumerate(keys) if k is Ellipsis), None)
         if at is not None:
@@ -139,6 +157,7 @@ class Explanation:
             changes[name] = None if array is None else np.asarray(array[cut])
         if axis == "row":
             changes["data"] = np.asarray(self.data[index])
+            changes["row_names"] = None if self.row_names is None else self.row_names[index]
             changes["base_values"] = None if self.base_values is None else np.asarray(self.base_values[index])
         elif axis == "feature":
             changes["data"] = np.asarray(self.data[..., index])
@@ -152,14 +171,18 @@ class Explanation:
         return replace(self, **changes)
 
     def to_frame(self) -> pd.DataFrame:
-        """One line for each attribution: row, feature, output, data, value, bounds, std, parts of the variance."""
+        """One line for each attribution: row, feature, output, data, value, bounds, std, parts of the variance.
+
+        ``row`` is the label in the index of the DataFrame that was explained, else the number of the row.
+        """
         position = np.indices(self.shape).reshape(len(self.shape), self.values.size)
         names = {"feature": self.feature_names, "output": self.output_names}
         columns: dict[str, Any] = {}
         for axis in ("row", "feature", "output"):
             if axis in self.axes:
                 indices = position[self.axes.index(axis)]
-                columns[axis] = indices if axis == "row" else np.asarray(names[axis], dtype=object)[indices]
+                labels = self.row_names if axis == "row" else np.asarray(names[axis], dtype=object)
+                columns[axis] = indices if labels is None else np.asarray(labels)[indices]
             elif isinstance(names.get(axis), str):  # a single one, for all lines
                 columns[axis] = np.full(self.values.size, names[axis], dtype=object)
         data = self.data[..., None] if "output" in self.axes else self.data
@@ -196,7 +219,10 @@ class Explanation:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; :meth:`load` reads it without the model."""
         tree = {f.name: getattr(self, f.name) for f in fields(self)}
-        _files.write(path, "Explanation", {**tree, "rule": self.rule.state()})
+        names = self.row_names
+        if isinstance(names, np.ndarray) and names.dtype == object:  # dates and pairs are kept as text
+            names = [name if isinstance(name, (str, int, float)) else str(name) for name in names]
+        _files.write(path, "Explanation", {**tree, "rule": self.rule.state(), "row_names": names})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
@@ -204,6 +230,8 @@ class Explanation:
         tree = _files.read(path, "Explanation")
         try:
             tree["axes"] = tuple(tree["axes"])
+            if isinstance(tree["row_names"], list):
+                tree["row_names"] = np.array(tree["row_names"], dtype=object)
             tree["rule"] = IntervalRule.from_state(tree["rule"])
             if not isinstance(tree["data"], np.ndarray):  # texts and numbers
                 shape = [

@@ -7,6 +7,7 @@ superpixel simply has the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,21 @@ __all__ = ["SuperpixelExplainer", "superpixels"]
 
 _ENTRIES_AT_ONCE = 8_000_000  # 64 MB of masked images
 _BLUR = 0.1  # standard deviation, in widths of the image
+
+
+class _Game(Model):
+    """A model of coalitions of superpixels: the user's model, asked about masked images."""
+
+    def __init__(self, model: Model, images: Callable[[Any], Iterator[FloatArray]], schema: Schema) -> None:
+        self._asked, self._images = model, images
+        super().__init__(self._worth, schema, model_output="probability")
+
+    def _worth(self, there: Any) -> FloatArray:
+        return np.concatenate([self._asked.probabilities(some) for some in self._images(there)])
+
+    def log_odds(self, Z: FloatArray) -> FloatArray:
+        # not those of the probabilities, which have lost them where the model is sure
+        return np.concatenate([self._asked.log_odds(some) for some in self._images(Z)])
 
 
 def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -> IntArray:
@@ -100,10 +116,11 @@ class SuperpixelExplainer(Explainer):
     Notes
     -----
     A pixel's value and variance are those of its superpixel, not a share of them: they say what the superpixel does.
-    All classes are explained with the same predictions.
+    All classes are explained with the same predictions. Log-odds are explained if the explainer explains them, as
+    ``KernelShap(link="logit")`` does.
     """
 
-    unit = "probability, of the whole superpixel"
+    rows_at_once = 4  # images are explained one by one anyway; so threads share them
 
     def __init__(
         self,
@@ -121,6 +138,12 @@ class SuperpixelExplainer(Explainer):
         self.segments = segments
         self.baseline = baseline
         self.image_shape = image_shape
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]  # not to be set: it follows from the explainer's link
+        """What the attributions measure."""
+        explained = "log-odds" if getattr(self.explainer, "link", "identity") == "logit" else "probability"
+        return f"{explained}, of the whole superpixel"
 
     def check(self) -> None:
         make_explainer(self.explainer)
@@ -143,7 +166,10 @@ class SuperpixelExplainer(Explainer):
             )
         if len(model.schema.categorical):
             raise InputError("Superpixels need images of numbers, but some columns are categorical.")
+        if model.schema.missing.any():
+            raise InputError("Superpixels need whole images, but some have missing values; impute them first.")
         self._shape = tuple(int(size) for size in shape)
+        self.threads = make_explainer(self.explainer).threads
         if self.segments is not None and np.shape(self.segments) != self._shape[-2:]:
             raise InputError(f"segments has shape {np.shape(self.segments)}, but images are {self._shape[-2:]}.")
         if not isinstance(self.baseline, str) and np.shape(self.baseline) not in ((), self._shape):
@@ -160,24 +186,23 @@ class SuperpixelExplainer(Explainer):
         both = np.array([np.zeros(m), np.ones(m)])
         schema, coalitions = Schema.learn(both, categorical_features=range(m), standardize=False)
 
-        def worth(there: Any) -> FloatArray:
+        def images(there: Any) -> Iterator[FloatArray]:
             there = np.asarray(there, dtype=bool)
             step = max(1, _ENTRIES_AT_ONCE // len(row))
-            blocks = (there[start : start + step][:, owner] for start in range(0, len(there), step))
-            return np.concatenate([self.model_.probabilities(np.where(block, row, absent)) for block in blocks])
+            for start in range(0, len(there), step):
+                yield np.where(there[start : start + step][:, owner], row, absent)
 
         inner = make_explainer(self.explainer)
-        game = Model(worth, schema, model_output="probability")
+        game = _Game(self.model_, images, schema)
         try:
             game.probabilities(coalitions[:1])
             inner.prepare(game, coalitions[:1], coalitions, seed)
             answer = check_attribution(inner._explain(coalitions[1:], [seed]), 1, m, game)
         except ModelCallError as error:
             cause = error.__cause__
-            if isinstance(cause, ModelCallError):  # the user's model, not ours, failed
-                cause.explained = (position, position)
-                raise cause from cause.__cause__
-            raise
+            failed = cause if isinstance(cause, ModelCallError) else error  # the user's model, not ours
+            failed.explained = (position, position)
+            raise failed from failed.__cause__
         variance = None if answer.variance is None else answer.variance[:, owner]
         return Attribution(answer.values[:, owner], variance, answer.base_values)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import norm
 
-from gpec.errors import CorruptFileError
+from gpec.errors import CorruptFileError, InputError
 from gpec.typing import FloatArray
 
 __all__ = ["IntervalRule", "Latent"]
@@ -26,7 +26,8 @@ class IntervalRule(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        IntervalRule._kinds[cls.promise] = cls
+        if "promise" in vars(cls):  # one that inherits it must not take the place of the rule that has it
+            IntervalRule._kinds[cls.promise] = cls
 
     @abstractmethod
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -38,6 +39,8 @@ class IntervalRule(ABC):
 
     def state(self) -> dict[str, Any]:
         """All there is to know, for files."""
+        if "promise" not in vars(type(self)):
+            raise InputError(f"{type(self).__name__} has no promise of its own by which a file could name it.")
         return {"promise": self.promise}
 
     @classmethod

@@ -87,13 +87,13 @@ def judge(model, X, **options) -> Model:
     """The model again, for looking at the points."""
     schema, Z = Schema.learn(X)
     checked = Model(model, schema, **options)
-    checked.labels(Z[:2])
+    checked.labels(Z[:20])
     return checked
 
 
 def length(schema: Schema, A, B):
     numbers = schema.continuous
-    return np.linalg.norm((A - B)[:, numbers] / schema.scale[numbers], axis=1)
+    return np.linalg.norm(np.nan_to_num((A - B)[:, numbers] / schema.scale[numbers]), axis=1)
 
 
 def assert_evidence(sample: BoundarySample, model: Model, *, tolerance: float = TOLERANCE) -> None:
@@ -116,7 +116,7 @@ def assert_distinct(sample: BoundarySample) -> None:
     for label in np.unique(sample.label):
         own = sample.of(label)
         keys = np.column_stack((own.points, own.switched, own.switched_to))
-        assert len(np.unique(keys, axis=0)) == len(own)
+        assert not pd.DataFrame(keys).duplicated().any()  # a missing value equals a missing value
 
 
 def assert_same_bits(a: BoundarySample, b: BoundarySample) -> None:

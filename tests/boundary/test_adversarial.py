@@ -326,7 +326,7 @@ class TestWrongCalls:
 
     def test_one_predicted_class(self):
         with pytest.raises(BoundaryNotFoundError, match="never predicts class 0 for the 400 rows tried"):
-            sample(linear_module([0.0] * 5, 1.0))
+            sample(linear_module([0.0] * 5, 1.0), model_output="logit")
 
     def test_a_model_without_gradients(self):
         with pytest.raises(ParameterTypeError, match=r"needs the gradients of a torch\.nn\.Module, got function"):

@@ -22,6 +22,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from gpec.boundary import BisectionSampler, BoundarySample
+from gpec.data import Schema
 from gpec.errors import FewBoundaryPointsWarning, InputError, ModelCallError, ModelOutputError, ParameterTypeError
 
 # ---------------------------------------------------------------- closed forms
@@ -69,16 +70,22 @@ def test_sharp_step_is_found_without_any_probability_near_a_half():
 # ---------------------------------------------------------------- the last bracket
 
 
+def typical_distance(X):
+    """The unit of raw distances: from the middle, for one column."""
+    return np.median(np.linalg.norm(X - np.median(X, axis=0), axis=1)) / np.sqrt(X.shape[1])
+
+
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-9])
 @pytest.mark.parametrize("standardize", [True, False])
 def test_bracket_is_shorter_than_the_tolerance(tolerance, standardize):
     X = 5 + 3 * gauss()
     sample = draw(plane, X, 50, sampler=BisectionSampler(tolerance=tolerance), standardize=standardize)
-    scale = X.std(axis=0) if standardize else 1.0
+    scale = Schema.learn(X, standardize=standardize)[0].scale
     before, beyond = sample.ends()
     np.testing.assert_allclose(np.linalg.norm((beyond - before) / scale, axis=1), 2 * sample.residual, rtol=1e-4)
-    assert (2 * sample.residual <= tolerance).all()
-    assert (2 * sample.residual > tolerance / 4).all()  # and no row was wasted on a shorter one
+    longest = tolerance if standardize else tolerance * typical_distance(X)
+    assert (2 * sample.residual <= longest).all()
+    assert (2 * sample.residual > longest / 4).all()  # and no row was wasted on a shorter one
     np.testing.assert_allclose(np.linalg.norm(sample.direction / scale, axis=1), 1.0, rtol=1e-5)
 
 
@@ -103,7 +110,8 @@ def test_a_class_that_lasts_for_a_hair_is_not_a_boundary():
         return ((X @ W > 0) ^ sliver) * 1.0
 
     X = gauss()
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X /= Schema.learn(X)[0].scale
+    X[:, 0] = 0.01 * np.floor(X[:, 0] / 0.01) + 0.005  # no row lies in a sliver itself
     assert_evidence(draw(model, X, 600, sampler=BisectionSampler("random")), judge(model, X))
 
 
@@ -183,14 +191,32 @@ def test_any_unit(exponent):
     assert (2 * sample.residual <= TOLERANCE).all()
 
 
-@pytest.mark.parametrize("exponent", [-150, -6, 6, 150])
+@pytest.mark.parametrize("exponent", [-150, -7, 7, 150])
 def test_any_unit_without_standardisation(exponent):
     unit = 10.0**exponent
-    sampler = BisectionSampler(tolerance=1e-6 * unit)
-    sample = draw(lambda rows: plane(rows / unit), gauss() * unit, sampler=sampler, standardize=False)
+    sample = draw(lambda rows: plane(rows / unit), gauss() * unit, standardize=False)
     assert len(sample) == 100
     np.testing.assert_allclose(sample.points / unit @ W + 0.3, 0.0, atol=1e-5)
-    assert (2 * sample.residual <= sampler.tolerance).all()
+    assert (2 * sample.residual <= TOLERANCE * unit).all()
+    assert (2 * sample.residual > 0.1 * TOLERANCE * unit).all()
+    np.testing.assert_allclose(np.linalg.norm(sample.direction, axis=1), 1.0, rtol=1e-5)
+    plain = draw(plane, gauss(), standardize=False)
+    assert sample.n_model_rows == plain.n_model_rows  # the search is the same in every unit
+    np.testing.assert_allclose(sample.points / unit, plain.points, atol=1e-5)
+
+
+def test_without_standardisation_one_far_row_does_not_blunt_the_search():
+    X = gauss()
+    X[0] = 1e6
+    sample = draw(plane, X, standardize=False)
+    assert (2 * sample.residual <= 2 * TOLERANCE).all()
+
+
+def test_without_standardisation_columns_that_mostly_stand_still_have_a_unit():
+    """Most rows lie in the middle of each column: the others tell the unit."""
+    X = 1e-7 * gauss(400) * (np.random.default_rng(1).random((400, 3)) < 0.1)
+    sample = draw(lambda rows: expit((rows[:, 0] + rows[:, 1] + rows[:, 2]) / 1e-7 - 0.5), X, 30, standardize=False)
+    np.testing.assert_allclose(sample.points.sum(axis=1) / 1e-7, 0.5, atol=1e-5)
 
 
 def test_units_side_by_side():
@@ -231,7 +257,7 @@ def test_model_that_cannot_answer_between_rows():
     def model(X):
         return np.where((np.abs(X - np.rint(X)) < 0.01).all(axis=1), plane(X), np.nan)
 
-    with pytest.raises(ModelOutputError, match=r"returned nan on call 2, row \d+; it must give finite numbers"):
+    with pytest.raises(ModelOutputError, match=r"returned nan on call 3, row \d+; it must give finite numbers"):
         draw(model, whole)
 
 

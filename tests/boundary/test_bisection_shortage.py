@@ -27,11 +27,6 @@ def test_ten_points_are_the_least():
         draw(plane, few_rows(3, 3), 10)
 
 
-def test_one_feature_has_one_point():
-    with pytest.raises(BoundaryNotFoundError, match=r"^Only [12] distinct boundary points"):
-        draw(plane, gauss(200, 1))
-
-
 def test_the_same_point_twice_is_one_point():
     # all pairs cross the boundary at x0 = 0 and nearly the same x1
     X = np.column_stack((np.linspace(-1, 1, 60), np.full(60, 2.0)))

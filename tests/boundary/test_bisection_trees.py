@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from boundary_helpers import EVERY_SAMPLER, Recorder, assert_distinct, assert_evidence, draw, gauss, judge
+from boundary_helpers import EVERY_SAMPLER, TOLERANCE, Recorder, assert_distinct, assert_evidence, draw, gauss, judge
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -41,7 +41,8 @@ def test_single_tree_on_its_own_thresholds():
     X = np.random.default_rng(0).integers(0, 8, (400, 3)).astype(float)
     tree = DecisionTreeClassifier(random_state=0).fit(X, X.sum(axis=1) % 2)
     sample = draw(lambda rows: tree.predict_proba(np.ceil(rows)), X, 150)
-    assert_evidence(sample, judge(lambda rows: tree.predict_proba(np.ceil(rows)), X))
+    # rows of the least value cannot leave their threshold without leaving the data: rounding doubles some brackets
+    assert_evidence(sample, judge(lambda rows: tree.predict_proba(np.ceil(rows)), X), tolerance=2 * TOLERANCE)
 
 
 def test_multiclass_forest():

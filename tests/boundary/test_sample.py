@@ -51,9 +51,9 @@ def test_shapes_and_types(mixed):
     assert mixed.points.shape == mixed.direction.shape == (J, 3)
     for name in ("residual", "label", "switched", "switched_to"):
         assert getattr(mixed, name).shape == (J,), name
-    for name in ("points", "direction", "residual"):
+    for name in ("points", "direction", "residual", "switched_to"):
         assert getattr(mixed, name).dtype == np.float64, name
-    for name in ("label", "switched", "switched_to"):
+    for name in ("label", "switched"):
         assert getattr(mixed, name).dtype == np.int64, name
     assert (mixed.label == 0).all()
     assert set(mixed.switched) == {-1, 1}  # both kinds of crossing occur
@@ -73,7 +73,7 @@ def test_ends_by_hand():
         label=np.array([0, 0]),
         n_model_rows=7,
         switched=np.array([-1, 2]),
-        switched_to=np.array([-1, 4]),
+        switched_to=np.array([-1.0, 4.0]),
     )
     before, beyond = sample.ends()
     np.testing.assert_array_equal(before, [[-0.5, 4.0, 0.0], [0.0, 2.0, 0.0]])
@@ -144,7 +144,7 @@ def test_from_points_copies():
     [
         (np.zeros(3), InputError, r"boundary must have 2 dimensions \(points, features\), got shape \(3,\)"),
         (np.zeros((2, 2, 2)), InputError, r"got shape \(2, 2, 2\)"),
-        ([[0.0, np.nan]], InputError, r"boundary has .*nan.* at index \(0, 1\)"),
+        ([[0.0, np.nan, -np.inf]], InputError, r"boundary has -inf at index \(0, 2\)"),
         ([[np.inf, 0.0]], InputError, r"boundary has .*inf.* at index \(0, 0\)"),
         ([["a", "b"]], ParameterTypeError, "boundary must be an array of real numbers"),
         (np.ones((2, 2), dtype=complex), ParameterTypeError, "boundary must be an array of real numbers"),

@@ -16,6 +16,7 @@ from sklearn.utils import estimator_checks
 
 import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler, Sampler
+from gpec.data import Rows, Schema
 from gpec.explainers import (
     BayesLime,
     BayesShap,
@@ -32,44 +33,15 @@ from gpec.explainers import (
     ShapleySampling,
     TreeShap,
 )
+from gpec.geometry import GeodesicGraph
+from gpec.gp import LeaveOneOut, Posterior
 from gpec.images import SuperpixelExplainer
 from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
+from gpec.models import Model
+from gpec.promises import IntervalRule, Latent
 
-# Concrete classes without an underscore that users need not know.
-INTERNAL = {
-    "gpec.boundary._attack.Ball": "a step of AdversarialSampler",
-    "gpec.boundary._attack.Network": "a step of AdversarialSampler",
-    "gpec.boundary._pairs.PairStream": "a step of BisectionSampler",
-    "gpec.boundary._search.Collection": "a step of the samplers",
-    "gpec.boundary._search.Path": "a step of the samplers",
-    "gpec.datasets._files.File": "where a data file comes from",
-    "gpec.explainers._bayes_regression.LinearPosterior": "what BayesLime and BayesShap solve",
-    "gpec.explainers._bayes_regression.Moments": "what BayesLime and BayesShap solve",
-    "gpec.explainers._coalitions.MaskedModel": "a step of the Shapley explainers",
-    "gpec.explainers._coalitions.Queue": "a step of the Shapley explainers",
-    "gpec.explainers._cxplain_networks.MLP": "inside CXPlain",
-    "gpec.explainers._cxplain_networks.Network": "inside CXPlain",
-    "gpec.explainers._cxplain_networks.UNet": "inside CXPlain",
-    "gpec.explainers.kernelshap.Design": "a step of KernelShap",
-    "gpec.explainers._local_regression.BayesRegression": "base of BayesLime and BayesShap",
-    "gpec.explainers._local_regression.LocalRegression": "base of the local regressions",
-    "gpec.explainers._local_regression.PerturbsNeighbors": "base of Lime and BayesLime",
-    "gpec.explainers._perturbation.Coalitions": "a step of BayesShap",
-    "gpec.explainers._perturbation.Neighborhood": "a step of Lime and BayesLime",
-    "gpec.explainers._perturbation.Perturbed": "a step of the local regressions",
-    "gpec.explainers._perturbation.Perturbs": "a step of the local regressions",
-    "gpec.explainers.shapley.Walks": "a step of ShapleySampling",
-    "gpec.fitted.Fitted": "what GPEC keeps; users see its attributes",
-    "gpec.fitted.Layer": "what GPEC keeps; users see its attributes",
-    "gpec.kernels._factor.Factor": "a step of the boundary kernels",
-    "gpec.models.Model": "the way gpec calls a user's model",
-    "gpec.preparation.Job": "what fit works on",
-    "gpec._progress.Progress": "a bar",
-    "gpec.data.Schema": "the way gpec reads a user's rows",
-}
-
-# Modules that run when imported, or need an extra; their classes are tested with them.
-NOT_IMPORTED = ("gpec.__main__", "gpec.cli", "gpec.app")
+# Modules that run when imported; they hold no classes.
+NOT_IMPORTED = ("gpec.__main__", "gpec.cli")
 
 
 def modules():
@@ -91,8 +63,18 @@ def classes():
     return found
 
 
+def is_private(name):
+    """Whether a module on the way to the class, or the class itself, starts with an underscore."""
+    return any(part.startswith("_") for part in name.split("."))
+
+
+def room(cls):
+    """The package that a class belongs to, or its module where that stands beside the packages."""
+    return importlib.import_module(".".join(cls.__module__.split(".")[:2]))
+
+
 CLASSES = classes()
-PUBLIC = {name: cls for name, cls in CLASSES.items() if name not in INTERNAL}
+PUBLIC = {name: cls for name, cls in CLASSES.items() if not is_private(name)}
 CONFIGURED = {name: cls for name, cls in PUBLIC.items() if hasattr(cls, "get_params") and not inspect.isabstract(cls)}
 DATA = {name: cls for name, cls in PUBLIC.items() if dataclasses.is_dataclass(cls)}
 
@@ -172,20 +154,30 @@ def by_name(group):
 
 def test_the_walk_finds_the_classes():
     assert {gpec.GPEC, gpec.Explanation, BisectionSampler, WEG, KernelShap} <= set(PUBLIC.values())
+    assert {Rows, Schema, Model, GeodesicGraph, LeaveOneOut, Posterior, IntervalRule, Latent} <= set(PUBLIC.values())
+    assert {Rows, Schema, LeaveOneOut, gpec.Attribution, gpec.BoundarySample} <= set(DATA.values())
     assert len(CONFIGURED) >= 12
 
 
 @by_name(PUBLIC)
-def test_exported_by_its_package(cls):
-    package = importlib.import_module(cls.__module__)
-    if not hasattr(package, "__path__") and cls.__module__ not in ("gpec.errors", "gpec.images"):
-        package = importlib.import_module(cls.__module__.rpartition(".")[0])
-    assert cls.__name__ in package.__all__, f"{cls.__name__} is public but not in {package.__name__}.__all__"
-    assert getattr(package, cls.__name__) is cls
+def test_exported_by_its_room(cls):
+    where = room(cls)
+    assert cls.__name__ in where.__all__, f"{cls.__name__} is public but not in {where.__name__}.__all__"
+    assert getattr(where, cls.__name__) is cls
 
 
-def test_internal_classes_still_exist():
-    assert set(INTERNAL) <= set(CLASSES)
+def test_classes_of_the_package_itself_are_public():
+    for name, cls in vars(gpec).items():
+        if inspect.isclass(cls) and cls.__module__.startswith("gpec."):
+            assert name in gpec.__all__
+            assert cls in PUBLIC.values()
+
+
+def test_private_names():
+    assert is_private("gpec._stages.Clock")
+    assert is_private("gpec.gp._gram.Gram")
+    assert is_private("gpec.explainers.kernelshap._Adder")
+    assert not is_private("gpec.kernels.weg.WEG")
 
 
 @pytest.mark.parametrize("module", list(modules()), ids=lambda module: module.__name__)
@@ -201,6 +193,8 @@ def test_roles_have_a_base_class():
     for name, cls in CONFIGURED.items():
         base = {"boundary": Sampler, "kernels": Kernel, "explainers": Explainer}.get(name.split(".")[1])
         assert base is None or issubclass(cls, base), name
+    for name, cls in PUBLIC.items():
+        assert not name.startswith("gpec.promises.") or issubclass(cls, IntervalRule), name
 
 
 # Documentation

@@ -1,7 +1,6 @@
 """Rows in, rows out: what is accepted, what is refused, and how far apart two rows are."""
 
 import json
-from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -62,10 +61,10 @@ def test_frame_round_trip_keeps_names_values_and_kinds():
     back = schema.decode(Z)
     assert isinstance(back, pd.DataFrame)
     assert list(back.columns) == list(X.columns)
-    for name in ("town", "member", "size", "mixed", "flag"):
+    for name in ("town", "member", "size", "mixed", "flag", "nullable"):
         assert back[name].dtype == X[name].dtype, name
         assert back[name].tolist() == X[name].tolist(), name
-    for name in ("age", "visits", "nullable"):  # whole numbers reach the model as floats
+    for name in ("age", "visits"):  # whole numbers reach the model as floats
         assert back[name].dtype == np.float64, name
         np.testing.assert_array_equal(back[name], X[name].to_numpy(float))
 
@@ -210,22 +209,14 @@ def test_text_column_without_categories_is_refused():
         (pd.DataFrame({"a": [1j, 2.0]}), InputError, "column 'a' has complex numbers"),
         (np.array([[1, "a"]], dtype=object), InputError, "column 'x1' is not numeric"),
         (np.array([["a", "b"]]), InputError, "column 'x0' is not numeric"),
-        (np.array([[1.0, None]], dtype=object), InputError, "missing value in row 0, column 'x1'"),
-        ([[0.0, 1.0], [np.nan, 1.0]], InputError, "missing value in row 1, column 'x0'"),
+        (np.array([["1.5", "2"]]), InputError, r"column 'x0' is not numeric in row 0 \('1\.5' is of type str\)"),
+        (np.array([[10**400]], dtype=object), InputError, "column 'x0' is not numeric"),
         ([[0.0, np.inf]], InputError, "infinite in row 0, column 'x1'"),
         ([[0.0], [-np.inf]], InputError, "infinite in row 1, column 'x0'"),
-        (np.array([["2020-01-01"]], dtype="M8[D]"), InputError, "dates"),
-        (np.array([[1, 2]], dtype="m8[s]"), InputError, "dates"),
-        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01"])}), InputError, "column 't' holds dates"),
-        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01"]).tz_localize("UTC")}), InputError, "'t' holds dates"),
-        (pd.DataFrame({"t": pd.to_timedelta([1], unit="D")}), InputError, "column 't' holds dates"),
         (pd.DataFrame({"t": pd.period_range("2020", periods=1, freq="Y")}), InputError, "'t' is not numeric"),
-        (pd.DataFrame({"a": ["x", None]}), InputError, "missing value in row 1, column 'a'"),
-        (pd.DataFrame({"a": pd.Categorical(["x", None])}), InputError, "missing value in row 1, column 'a'"),
-        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), InputError, "missing value in row 1, column 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), InputError, "several columns named 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=[1, "1"]), InputError, "several columns named '1'"),
-        (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InputError, "masked values"),
+        (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InputError, r"masked values; .*filled\(np\.nan\)"),
         ([[1e308], [-1e308]], InputError, "row 0 lies too far"),
     ],
 )
@@ -289,13 +280,6 @@ def test_unknown_category_is_named(values, unknown, shown):
     assert f"X has the category {shown} in row 1, column 'kind', which did not occur in fit" in str(caught.value)
 
 
-def test_dates_as_objects_are_categories():
-    X = pd.DataFrame({"day": pd.Series([date(2020, 1, 2), date(2020, 1, 1)], dtype=object)})
-    schema, Z = Schema.learn(X)
-    np.testing.assert_array_equal(Z[:, 0], [1, 0])
-    assert schema.decode(Z)["day"].tolist() == X["day"].tolist()
-
-
 # ---------------------------------------------------------------- the caller's arrays
 
 
@@ -357,10 +341,9 @@ def test_read_only_memory_map(tmp_path):
 def test_standardised_numbers():
     X = np.random.default_rng(0).normal([3.0, -50.0], [0.01, 900.0], size=(500, 2))
     schema, Z = Schema.learn(X)
-    E = schema.embed(Z)
-    np.testing.assert_allclose(E.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(E.std(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(E, (X - X.mean(axis=0)) / X.std(axis=0), rtol=1e-9)
+    drawn_in = np.clip(X, *np.sort(X, axis=0)[[5, -6]])  # the hundredth part at either end
+    expected = (X - drawn_in.mean(axis=0)) / drawn_in.std(axis=0)
+    np.testing.assert_allclose(schema.embed(Z), expected, rtol=1e-9)
 
 
 def test_raw_numbers():
@@ -395,7 +378,7 @@ def test_any_two_categories_are_equally_far_apart_and_count_like_a_number():
     # two random rows differ equally much in a category as in a standardised number: E d^2 = 2
     pairs = np.square(E[:, None, :] - E[None, :, :])
     np.testing.assert_allclose(pairs[..., 1:].sum(axis=2).mean(), 2.0, rtol=1e-9)
-    np.testing.assert_allclose(pairs[..., 0].mean(), 2.0, rtol=1e-9)
+    np.testing.assert_allclose(pairs[..., 0].mean(), 2.0, rtol=0.05)  # but for the tails
 
 
 def test_coordinates_are_the_columns_of_a_feature():
@@ -444,7 +427,7 @@ def test_standardised_rows_do_not_depend_on_the_unit(exponent):
 def test_extreme_scales_side_by_side():
     X = np.random.default_rng(0).normal(size=(40, 2)) * [1e-150, 1e150]
     schema, Z = Schema.learn(X)
-    np.testing.assert_allclose(schema.embed(Z).std(axis=0), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(schema.embed(Z).std(axis=0), 1.0, rtol=0.1)
 
 
 def test_a_row_too_far_away_is_refused_by_name():

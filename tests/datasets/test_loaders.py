@@ -1,5 +1,6 @@
 """Every loader on the real files: shapes, counts and codes as published, the split, and what a bad file gives."""
 
+import csv
 import gzip
 import hashlib
 import os
@@ -18,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gpec
 from gpec import datasets
+from gpec.data import Schema
 from gpec.datasets import _registry, nhanes
 from gpec.datasets.images import _read_idx
 from gpec.datasets.tables import _GERMAN
@@ -53,13 +55,17 @@ PUBLISHED = {
     "german_credit": (1_000, 300, 24),
     "nhanes_diabetes": (3_183, 438, 27),
     "pima": (768, 268, 8),
+    "titanic": (891, 342, 13),
 }
+AS_IN_THE_FILE = ("titanic", "california_housing")  # text and missing values
+
 SPLITS = {
     "census": "b5ee27621f87116d",
     "online_shoppers": "63b56a3b3c422979",
     "german_credit": "d3a4f24df3a2f353",
     "nhanes_diabetes": "63ed72cd17b1e929",
     "pima": "235232205496bddb",
+    "titanic": "336f8c078f7f51c7",
 }
 
 
@@ -74,8 +80,9 @@ def test_tables_have_the_published_counts(name, load):
     assert data.y.sum() == positive
     assert len(data.class_names) == 2
     assert tuple(data.X.columns) == data.feature_names
-    assert all(dtype in (np.float64, np.int64) for dtype in data.X.dtypes)
-    if name != "nhanes_diabetes":
+    if name not in AS_IN_THE_FILE:
+        assert all(dtype in (np.float64, np.int64) for dtype in data.X.dtypes)
+    if name not in ("nhanes_diabetes", *AS_IN_THE_FILE):
         assert not data.X.isna().any(axis=None)
 
 
@@ -268,6 +275,72 @@ class TestNhanes:
             datasets.nhanes_diabetes(leaky="no")
 
 
+class TestEverydayTables:
+    @real
+    @pytest.mark.parametrize(
+        ("name", "target", "left_out"),
+        [("titanic", "survived", ["alive"]), ("california_housing", "median_house_value", [])],
+    )
+    def test_text_and_missing_values_are_as_in_the_file(self, name, target, left_out, load):
+        data = load(name)
+        with open(Path(DATA) / _registry.FILES[name][0].path, newline="") as file:
+            lines = list(csv.reader(file))
+        header, cells = lines[0], np.array(lines[1:], dtype=object)
+        assert list(data.feature_names) == [column for column in header if column not in (target, *left_out)]
+        assert np.array_equal(cells[:, header.index(target)].astype(float), data.y)
+        for column in data.feature_names:
+            raw = cells[:, header.index(column)]
+            assert np.array_equal(data.X[column].isna(), raw == ""), column
+            there = data.X[column][raw != ""]
+            if column in data.categorical_features:
+                assert there.astype(str).tolist() == raw[raw != ""].tolist(), column
+            else:
+                assert there.tolist() == raw[raw != ""].astype(float).tolist(), column
+
+    @real
+    def test_titanic(self, load):
+        data = load("titanic")
+        lacking = data.X.isna().sum()
+        assert lacking[lacking > 0].to_dict() == {"age": 177, "embarked": 2, "deck": 688, "embark_town": 2}
+        assert data.X["adult_male"].dtype == data.X["alone"].dtype == bool
+        assert data.categorical_features == (
+            "sex", "embarked", "class", "who", "adult_male", "deck", "embark_town", "alone",
+        )  # fmt: skip
+        assert data.class_names == ("died", "survived")
+        assert data.named().equals(data.X)
+
+    @real
+    def test_california_housing_has_a_numeric_target(self, load):
+        data = load("california_housing")
+        assert data.X.shape == (20_640, 9)
+        assert data.X["total_bedrooms"].isna().sum() == data.X.isna().sum().sum() == 207
+        assert data.X["ocean_proximity"].value_counts()["ISLAND"] == 5
+        assert data.categorical_features == ("ocean_proximity",)
+        assert data.y.dtype == np.float64
+        assert (data.y.min(), data.y.max()) == (14_999, 500_001)
+        assert data.class_names == ()
+        assert repr(data) == "<gpec.datasets california_housing: X 20,640 x 9, a numeric target, 16,512 to train>"
+
+    @real
+    def test_california_housing_has_a_split_that_never_changes(self, load):
+        data = load("california_housing")
+        assert digest(data.test) == "25367416ab3dac12"
+        assert np.array_equal(np.sort(np.concatenate((data.train, data.test))), np.arange(len(data)))
+        assert len(data.test) == 4_128
+        assert data.y_test.mean() == pytest.approx(data.y.mean(), rel=0.01)
+
+    @real
+    @pytest.mark.parametrize("name", AS_IN_THE_FILE)
+    def test_the_schema_reads_them_and_gives_them_back(self, name, load):
+        data = load(name)
+        schema, Z = Schema.learn(data.X, categorical_features=data.categorical_features)
+        whole = data.X.select_dtypes(np.int64).columns  # reach the model as floats
+        assert schema.decode(Z).equals(data.X.astype(dict.fromkeys(whole, np.float64)))
+        assert np.array_equal(schema.missing, data.X.isna().any())
+        assert np.isfinite(schema.embed(Z)).all()
+        assert np.array_equal(Schema.learn(data.X)[1], Z, equal_nan=True)  # without naming the categories
+
+
 class TestImages:
     @real
     @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
@@ -336,7 +409,7 @@ class TestAvailable:
         table = datasets.available()
         cached = table["cached"]
         assert set(cached[~cached].index) == {"cifar10"}  # three of six batches
-        for name in PUBLISHED:
+        for name in (*PUBLISHED, "california_housing"):
             data = load(name)
             assert tuple(table.loc[name, ["rows", "features", "classes"]]) == (*data.X.shape, len(data.class_names))
             if name != "nhanes_diabetes":

@@ -17,7 +17,6 @@ import gpec
 from gpec import GPEC
 from gpec.kernels import RBF, WEG
 
-
 DEFAULTS = {
     "kernel": "weg",
     "lam": "auto",
@@ -28,6 +27,7 @@ DEFAULTS = {
     "n_landmarks": "auto",
     "components": "separate",
     "n_explained": 200,
+    "draw": "output",
     "background": 100,
     "noise": "auto",
     "n_resamples": 10,

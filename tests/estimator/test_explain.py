@@ -62,7 +62,7 @@ def test_posterior_needs_no_explainer_and_no_model(make, models, counting, X):
 
 
 def test_posterior_mean_passes_through_the_explained_rows(make, models, X):
-    g = make(noise=1e-9, output_scale=1.0, n_explained=15, kernel="rbf").fit(X)
+    g = make(noise=1e-6, output_scale=1.0, n_explained=15, kernel="rbf").fit(X)
     e = g.explain(g.X_explained_, attribution="posterior")
     np.testing.assert_allclose(e.values, models.slopes(g.X_explained_), atol=1e-3)
     assert e.variance.max() < 1e-5

@@ -1,5 +1,7 @@
 """What ``fit`` keeps, and that each parameter does what it says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import gpec
 from gpec._randomness import stream
 from gpec.boundary import BoundarySample
+from gpec.data import Schema
 from gpec.explainers import Attribution, Explainer
 from gpec.gp import ExactPosterior, fit_parameters
 from gpec.kernels import EG, RBF, WEG
@@ -33,6 +36,7 @@ def test_fitted_attributes(make, models, X):
         "posterior_",
         "X_explained_",
         "attributions_",
+        "explained_weights_",
         "classes_",
         "n_features_in_",
         "diagnostics_",
@@ -82,7 +86,7 @@ def test_diagnostics(make, models, counting, X):
 
 def test_seconds_are_those_of_the_stage(make, models, X, monkeypatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr(gpec._stages.time, "perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(gpec._stages, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
     g = make(models.three_classes, models.slopes_of_three).fit(X)
     assert g.diagnostics_["seconds"] == {"explainer": 1.0, "boundary": 1.0, "geometry": 3.0, "kernel": 3.0, "gp": 3.0}
 
@@ -198,8 +202,7 @@ def test_parameters_are_learned_from_some_of_the_rows(make, models, X, monkeypat
     parts = (g.X_explained_, g.attributions_.values, g.attributions_.variance)
     some = np.sort(stream(0, "evidence rows").permutation(100)[:50])
     few, Y, U = (part[some] for part in parts)
-    embedded = (few - X.mean(axis=0)) / X.std(axis=0)
-    expected = fit_parameters(g.kernel_.gram(embedded), Y, U)
+    expected = fit_parameters(g.kernel_.gram(Schema.learn(X)[0].embed(few)), Y, U)
     np.testing.assert_allclose(g.posterior_.parameters.scale, expected.scale, rtol=1e-6)
     np.testing.assert_allclose(g.posterior_.parameters.nugget, expected.nugget, rtol=1e-6)
     assert np.abs(expected.scale / everything.posterior_.parameters.scale - 1).max() > 0.1

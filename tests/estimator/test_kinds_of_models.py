@@ -118,7 +118,9 @@ def test_two_classes_in_any_shape_give_the_same_bits(make, models, X, explainer,
         chosen = models.slopes if explainer == "callable" else explainer
         return make(model, chosen, n_explained=5, n_boundary=30, model_output=model_output, noise=0.01).fit(X)
 
-    found = [everything(fit(shape), X) for shape in (SHAPES if model_output == "probability" else LOGIT_SHAPES).values()]
+    found = [
+        everything(fit(shape), X) for shape in (SHAPES if model_output == "probability" else LOGIT_SHAPES).values()
+    ]
     assert found[0]["explainer values"][0] == (6, 3)
     assert found[0] == found[1] == found[2]
 

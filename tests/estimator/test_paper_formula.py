@@ -17,6 +17,7 @@ def test_paper_settings():
         "output_scale": 1.0,
         "noise": 1e-4,
         "n_neighbors": 5,
+        "draw": "uniform",
     }
 
 

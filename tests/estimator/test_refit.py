@@ -35,9 +35,10 @@ class CountingExplainer:
 
 @pytest.fixture
 def watched(make, models, counting):
-    """``watched(**parameters)``: a small GPEC whose model and explainer count; the noise is known, so no row is run twice.
+    """``watched.make(**parameters)``: a small GPEC whose model and explainer count.
 
-    ``watched.fit(g, X)`` fits, and tells the rows asked of each, and which stages ran.
+    ``watched.fit(g, X)`` fits it, and tells the rows asked of each and which stages ran. The noise is given, so that no
+    row is explained twice to find it.
     """
 
     def build(model=models.curved, explainer=models.slopes, **parameters):
@@ -187,14 +188,20 @@ def test_several_classes_and_a_mixed_frame(watched, models, mixed, X):
     assert_as_fresh(g, mixed.frame)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda X: X[:-1], lambda X: X[::-1], lambda X: np.vstack((X, X[:1] + 1.0)), lambda X: X + (X == X[77]) * 1e-9],
-)
-def test_other_rows(watched, X, change):
-    g = watched.make()
+OTHER_ROWS = {
+    "one less": lambda X: X[:-1],
+    "one more": lambda X: np.vstack((X, X[:1] + 1.0)),
+    "in another order": lambda X: X[::-1],
+    "one of them a little different": lambda X: X + 1e-9 * (np.arange(len(X)) == 77)[:, None],
+}
+
+
+@pytest.mark.parametrize("change", OTHER_ROWS)
+@pytest.mark.parametrize("standardize", [True, False])
+def test_other_rows(watched, X, change, standardize):
+    g = watched.make(standardize=standardize)
     watched.fit(g, X)
-    other = change(X)
+    other = OTHER_ROWS[change](X)
     again = watched.fit(g, other)
     assert again.ran == STAGES
     assert again.explained == 25
@@ -243,6 +250,17 @@ def test_model_fitted_again_where_it_stands(make, X):
     assert g.boundary_ is not before
     assert np.abs(g.boundary_.points @ model.coef_[0] + model.intercept_).max() < 1e-4
     assert_as_fresh(g, X)
+
+
+def test_model_made_sharper_where_it_stands(make, models, X):
+    """The boundary is the same, but not what there is to explain."""
+    state = {"slope": 1.0}
+    g = make(lambda X: expit(state["slope"] * (X @ models.W)), "kernelshap", n_explained=5).fit(X)
+    before = g.attributions_.values
+    state["slope"] = 3.0
+    g.fit(X)
+    assert np.abs(g.attributions_.values - before).max() > 0.01
+    assert_as_fresh(g, X, X[:3])
 
 
 def test_model_changed_far_from_the_first_rows(watched, X):
@@ -349,6 +367,15 @@ def test_given_attributions_and_then_an_explainer(watched, models, X):
     np.testing.assert_array_equal(g.attributions_.values, models.slopes(X[:25]))
     watched.fit(g, X, X_explained=X[:25], attributions=X[:25])
     np.testing.assert_array_equal(g.attributions_.values, X[:25])
+
+
+def test_what_users_do_with_the_attributes_does_not_matter(make, X):
+    g = make(explainer=lambda X: (2.0 * X, 0.1 + X**2)).fit(X)
+    for array in (g.attributions_.values, g.attributions_.variance, g.X_explained_):
+        array[:] = 7.0
+    g.fit(X)
+    assert_as_fresh(g, X)
+    np.testing.assert_array_equal(g.attributions_.values, 2.0 * g.X_explained_)
 
 
 # Failures

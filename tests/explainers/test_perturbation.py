@@ -59,7 +59,7 @@ def test_neighborhood_of_numbers_and_categories(coded):
 
 
 def test_a_category_that_never_occurs_is_never_drawn():
-    maker = Neighborhood(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, 1.0)
+    maker = Neighborhood(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, np.zeros(1), 1.0)
     drawn = maker.draw(np.array([[1.0]]), [stream(0, "perturbations")], 10_000)
     assert set(np.unique(drawn.rows)) == {1.0, 3.0}
 

@@ -13,7 +13,7 @@ from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTyp
 from gpec.explainers._coalitions import MaskedModel
 from gpec.explainers._permutations import Walks
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
-from gpec.explainers.adapters import TreeShap
+from gpec.explainers.tree import TreeShap
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
 

@@ -274,6 +274,7 @@ PARAMETERS = {
     "n_neighbors": COUNTS,
     "n_landmarks": [*COUNTS, np.array([1, 2])],
     "n_explained": COUNTS,
+    "draw": ["evenly", None, 3, True],
     "n_resamples": [*COUNTS, 1],
     "components": ["joined", None, 3, True],
     "noise": ["loud", None, -1.0, np.nan, True],
@@ -382,8 +383,7 @@ def test_one_class(make, counting, X, p):
 
 def test_class_never_predicted(make, models, X):
     def never(X):
-        p = models.three_classes(X) / 2
-        return np.column_stack((p, np.full(len(X), 0.0)))
+        return np.column_stack((models.three_classes(X), np.zeros(len(X))))
 
     with pytest.raises(BoundaryNotFoundError, match="never predicts class 3"):
         make(never, lambda X: np.zeros((*X.shape, 4))).fit(X)

@@ -109,6 +109,31 @@ def test_interrupt_on_every_call(small, models, counting, calls_of_a_good_run, X
             assert_nothing_left(g, X)
 
 
+@pytest.mark.parametrize("error", [TiredError, KeyboardInterrupt])
+def test_model_fails_on_every_call_of_a_refit(small, models, counting, X, error):
+    """A refit asks less of the model; wherever it fails, the earlier fit is gone, too."""
+    model = counting(two_columns(models))
+    g = small(model, "kernelshap").fit(X)
+    model.n_calls = 0
+    g.set_params(n_explained=5).fit(X)
+    calls = model.n_calls
+    expected = g.explain(X[:2])
+    assert 4 <= calls < 20
+    for k in range(1, calls + 1):
+        g = small(model, "kernelshap").fit(X)
+
+        def before(call, X, k=k):
+            if call == k:
+                raise error("enough")
+
+        model.n_calls, model.before = 0, before
+        with pytest.raises(ModelCallError if error is TiredError else error):
+            g.set_params(n_explained=5).fit(X)
+        assert_nothing_left(g, X)
+        model.before = None
+        np.testing.assert_array_equal(g.fit(X).explain(X[:2]).variance, expected.variance)
+
+
 def test_interrupt_forgets_an_earlier_fit(small, models, counting, X):
     model = counting(models.curved)
     g = small(model).fit(X)

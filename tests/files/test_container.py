@@ -1,4 +1,4 @@
-"""Archives: arrays and JSON, whole or not at all, never code."""
+"""The file format: arrays and JSON, whole or not at all, never code."""
 
 import hashlib
 import io
@@ -9,14 +9,11 @@ import stat
 import zipfile
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import gpec
 from gpec import Explanation, _files
-from gpec.errors import CorruptFileError, GPECError, InputError, ModelCallError, ModelMismatchError, ParameterTypeError
-from gpec.kernels import EG, RBF, WEG
+from gpec.errors import CorruptFileError, InputError
 
 TREE = {
     "none": None,

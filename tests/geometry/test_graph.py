@@ -82,21 +82,55 @@ class TestDuplicates:
         np.testing.assert_array_equal(graph.multiplicity, np.full(30, 25))
         np.testing.assert_allclose(graph.distances[0], np.arange(30.0), rtol=1e-12)
 
-    def test_points_a_rounding_apart_stay_joined(self):
+    def test_points_a_rounding_apart_are_one(self):
         points = np.array([[1.0, 1.0], [1.0 + 2e-16, 1.0], [1.0 - 2e-16, 1.0], [2.0, 1.0]])
         graph = GeodesicGraph.build(points, n_neighbors=3)
-        assert len(graph) == 4
-        assert graph.n_components == 1
-        assert np.isfinite(graph.distances).all()
+        np.testing.assert_array_equal(graph.points, points[[0, 3]])  # the first stands for all
+        np.testing.assert_array_equal(graph.multiplicity, [3, 1])
+        assert graph.distances[0, 1] == 1.0
 
-    def test_points_whose_distance_underflows_stay_joined(self):
+    def test_points_whose_distance_underflows_are_one(self):
         graph = GeodesicGraph.build([[0.0, 0.0], [1e-200, 0.0], [1.0, 0.0], [1.0, 1e-200]], n_neighbors=1)
-        assert len(graph) == 4
-        np.testing.assert_array_equal(graph.component, [0, 0, 1, 1])
-        bridged = GeodesicGraph.build(graph.points, n_neighbors=1, components="bridge")
-        assert bridged.n_components == 1
-        np.testing.assert_allclose(bridged.distances[0], [0.0, 0.0, 1.0, 1.0], atol=1e-12)
-        assert (bridged.adjacency.data > 0).all()  # scipy may drop an edge of length 0
+        np.testing.assert_array_equal(graph.points, [[0.0, 0.0], [1.0, 0.0]])
+        np.testing.assert_array_equal(graph.multiplicity, [2, 2])
+
+    @pytest.mark.parametrize("noise", [0.0, 1e-14, 1e-11])
+    @pytest.mark.parametrize("D", [2, 40])
+    def test_near_copies_do_not_split_the_graph(self, noise, D):
+        rng = np.random.default_rng(20)
+        line = np.linspace(0, 3, 56)[:, None] * np.ones(D) / np.sqrt(D)
+        copies = np.repeat(line, 12, axis=0)
+        order = rng.permutation(len(copies))
+        graph = GeodesicGraph.build((copies + noise * rng.normal(size=copies.shape))[order], n_neighbors=5)
+        assert graph.n_components == 1
+        np.testing.assert_array_equal(graph.multiplicity, np.full(56, 12))
+        place = np.argsort(graph.points[:, 0])
+        np.testing.assert_allclose(graph.distances[place[0], place], np.linspace(0, 3, 56), atol=1e-8)
+
+    def test_copies_on_both_sides_of_a_cell_wall_are_one(self):
+        """Wherever the points lie, a pair within reach is joined, and one beyond it is not."""
+        rng = np.random.default_rng(21)
+        points = rng.normal(size=(300, 3))
+        spread = np.quantile(np.linalg.norm(points - np.median(points, axis=0), axis=1), 0.9)
+        way = rng.normal(size=points.shape)
+        way *= 1e-9 * spread / np.linalg.norm(way, axis=1, keepdims=True)
+        joined = GeodesicGraph.build(np.vstack((points, points + 0.9 * way)))
+        np.testing.assert_array_equal(joined.points, points)
+        np.testing.assert_array_equal(joined.multiplicity, np.full(300, 2))
+        assert len(GeodesicGraph.build(np.vstack((points, points + 3.0 * way)))) == 600
+
+    def test_a_far_point_does_not_draw_the_others_together(self):
+        points = np.vstack((np.random.default_rng(22).normal(size=(100, 2)), [[1e12, 0.0]]))
+        assert len(GeodesicGraph.build(points)) == 101
+
+    def test_points_of_whole_numbers_stay_apart(self):
+        points = np.array([[a, b, c] for a in range(12) for b in range(12) for c in range(12)], dtype=float)
+        graph = GeodesicGraph.build(points, n_landmarks=5)
+        np.testing.assert_array_equal(graph.points, points)
+
+    def test_copies_of_a_single_point(self):
+        graph = GeodesicGraph.build(np.full((7, 2), 0.1))
+        assert (len(graph), graph.multiplicity.tolist(), graph.median_distance) == (1, [7], 1.0)
 
     def test_the_order_of_points_is_kept(self):
         points = np.random.default_rng(4).normal(size=(50, 2))
@@ -172,6 +206,26 @@ class TestShortestPaths:
         graph = GeodesicGraph.build([[0.0], [1.0], [3.0], [100.0], [100.5]], n_neighbors=1)
         # pieces {0, 1, 3} and {100, 100.5}: distances 1, 2, 3 and 0.5
         assert graph.median_distance == 1.5
+
+    @pytest.mark.parametrize("n_landmarks", [40, 150, 600])
+    def test_landmarks_tell_the_median_of_all_points(self, n_landmarks):
+        """They lie further apart than the points; here their own median is a fifth to a half too great."""
+        rng = np.random.default_rng(24)
+        dense = rng.exponential(size=(1_500, 2)) ** 1.5
+        points = np.vstack((dense, rng.normal(size=(60, 2)) + 40.0))  # and a piece of its own
+        D = GeodesicGraph.build(points, n_landmarks=len(points)).distances
+        true = np.median(D[np.isfinite(D) & (D > 0)])
+        some = GeodesicGraph.build(points, n_landmarks=n_landmarks)
+        own = some.distances[np.isfinite(some.distances) & (some.distances > 0)]
+        assert np.median(own) > 1.15 * true
+        assert abs(some.median_distance / true - 1) < 0.03
+
+    def test_a_part_of_many_distances_tells_the_median(self, monkeypatch):
+        graph = GeodesicGraph.build(np.random.default_rng(25).normal(size=(400, 2)))
+        true = np.median(graph.distances[graph.distances > 0])
+        monkeypatch.setattr("gpec.geometry.graph._ENTRIES_FOR_MEDIAN", 20_000)
+        assert graph.median_distance != true
+        assert abs(graph.median_distance / true - 1) < 0.02
 
     def test_the_bar_counts_each_source(self, monkeypatch):
         told = []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
@@ -34,14 +35,14 @@ def kernel(request):
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_gram_cross_diag_and_against_belong_to_one_function(kernel, graph):
+def test_gram_cross_diag_and_cross_to_belong_to_one_function(kernel, graph):
     kernel.fit(graph, X)
     K = kernel.gram(X)
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(K, kernel.cross(X, X), atol=1e-13)
     np.testing.assert_allclose(np.diag(K), kernel.diag(X), atol=1e-13)
     np.testing.assert_allclose(np.diag(kernel.cross(X, X)), kernel.diag(X), atol=1e-13)
-    cross, diagonal = kernel.against(Y)(X)
+    cross, diagonal = kernel.cross_to(Rows.of(Y))(Rows.of(X))
     np.testing.assert_allclose(cross, kernel.cross(X, Y), atol=1e-13)
     np.testing.assert_allclose(cross, kernel.cross(Y, X).T, atol=1e-13)
     np.testing.assert_allclose(diagonal, kernel.diag(X), atol=1e-13)
@@ -91,32 +92,85 @@ def test_parts_choose_their_own_parameters():
     assert set(diagnostics["first"]) == {"lam", "rho", "clipped_mass"}
 
 
-def test_a_kernel_of_ones_own_needs_few_methods():
+def test_a_kernel_of_ones_own_needs_one_method():
     class Linear(Kernel):
         """``x'x'``."""
 
-        def _fit(self, graph, X):
-            self.fitted_ = True
-
-        def against(self, Y):
-            self._require_fitted("fitted_")
-            return lambda X: (X @ Y.T, self.diag(X))
-
-        def diag(self, X):
-            return np.einsum("ij,ij->i", X, X)
-
-        def fitted_state(self):
-            return {}
-
-        def restore(self, state):
-            self.fitted_ = True
-            return self
+        def cross_to(self, Y, feature=None):
+            return lambda X: (X.embedded @ Y.embedded.T, np.einsum("ij,ij->i", X.embedded, X.embedded))
 
     assert Linear().diagnostics() == {}
+    assert Linear().theta.size == 0
     kernel = (2.0 * Linear() + RBF(1.0)).fit()
     np.testing.assert_allclose(kernel.gram(X), 2 * X @ X.T + RBF(1.0).fit().gram(X), atol=1e-12)
-    with pytest.raises(NotFittedError, match="This Linear kernel is not fitted yet"):
-        Linear().gram(X)
+    np.testing.assert_allclose(Linear().gram(X), X @ X.T, atol=1e-12)
+    np.testing.assert_allclose(Linear().diag(X), (X**2).sum(axis=1), atol=1e-12)
+
+
+class TestFreeParameters:
+    """Sums, products and multiples pass on the free parameters of their parts."""
+
+    @staticmethod
+    def nested():
+        return (Scaled("evidence", WEG()) + RBF("evidence") * (0.5 * RBF("evidence"))).fit(POINTS, X)
+
+    def test_names_values_and_bounds(self):
+        kernel, median = self.nested(), RBF().fit(None, X).lengthscale_
+        assert [h.name for h in kernel.hyperparameters] == [
+            "first__factor",
+            "second__first__lengthscale",
+            "second__second__kernel__lengthscale",
+        ]
+        np.testing.assert_allclose(kernel.theta, np.log([1.0, median, median]), atol=1e-12)
+        np.testing.assert_allclose(
+            kernel.bounds, np.log([[1e-4, 1e4], [0.01 * median, 100 * median], [0.01 * median, 100 * median]])
+        )
+        assert kernel.n_dims == 3
+
+    def test_other_values(self):
+        kernel = self.nested()
+        before = kernel.gram(X)
+        other = kernel.with_theta(np.log([3.0, 0.7, 2.0]))
+        expected = 3 * WEG().fit(POINTS, X).gram(X) + 0.5 * RBF(0.7).fit().gram(X) * RBF(2.0).fit().gram(X)
+        np.testing.assert_allclose(other.gram(X), expected, atol=1e-12)
+        np.testing.assert_allclose(np.exp(other.theta), [3.0, 0.7, 2.0])
+        np.testing.assert_array_equal(kernel.gram(X), before)
+        diagnostics = other.diagnostics()
+        assert diagnostics["first"]["factor"] == pytest.approx(3.0)
+        assert diagnostics["second"]["first"]["lengthscale"] == pytest.approx(0.7)
+
+    def test_numbers_are_not_free(self):
+        kernel = (2.0 * WEG(lam=1.0, rho=2.0) + RBF(1.5) * RBF()).fit(POINTS, X)
+        assert kernel.n_dims == 0
+        assert kernel.bounds.shape == (0, 2)
+        assert kernel.hyperparameters == []
+
+    def test_they_are_known_after_fitting(self):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            _ = (WEG() + RBF("evidence")).theta
+
+    def test_a_factor_that_is_neither_a_number_nor_learned(self):
+        with pytest.raises(InputError, match="factor='best' must be 'evidence' or a number"):
+            Scaled("best", WEG()).fit(POINTS)
+
+
+@pytest.mark.parametrize("compose", [lambda a, b: a + b, lambda a, b: b * a, lambda a, b: a + 2.0 * (b * a)])
+def test_a_part_that_differs_by_feature_makes_the_whole_differ(compose):
+    class First(Kernel):
+        varies_by_feature = True
+
+        def cross_to(self, Y, feature=None):
+            return lambda X: (X.own(feature) @ Y.own(feature).T, X.own(feature)[:, 0] ** 2)
+
+    kernel = compose(RBF(1.0), First()).fit()
+    assert kernel.varies_by_feature
+    assert not compose(RBF(1.0), RBF(2.0)).varies_by_feature
+    b = RBF(1.0).fit().gram(X)
+    for f in range(3):
+        own = np.outer(X[:, f], X[:, f])
+        np.testing.assert_allclose(kernel.gram(X, f), compose(b, own), atol=1e-12)
+        np.testing.assert_allclose(kernel.diag(X, f), np.diag(kernel.gram(X, f)), atol=1e-12)
+    np.testing.assert_allclose(kernel.cross(X, Y, 1), kernel.gram(np.vstack((X, Y)), 1)[:30, 30:], atol=1e-12)
 
 
 def test_clone_keeps_what_was_learned_and_stands_on_its_own(kernel):
@@ -137,7 +191,7 @@ def test_clone_of_an_unfitted_kernel_is_unfitted(kernel):
 
 
 def test_not_fitted(kernel):
-    for use in (lambda: kernel.gram(X), lambda: kernel.diag(X), kernel.diagnostics, kernel.fitted_state):
+    for use in (lambda: kernel.gram(X), lambda: kernel.diag(X), kernel.diagnostics, lambda: kernel.cross(X, Y)):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             use()
 
@@ -152,6 +206,7 @@ def test_not_fitted(kernel):
         (lambda: Product("a", WEG()).fit(POINTS), ParameterTypeError, "first must be a kernel"),
         (lambda: Scaled(2.0, "a").fit(POINTS), ParameterTypeError, "kernel must be a kernel of gpec.kernels, got str"),
         (lambda: Scaled(-1.0, WEG()).fit(POINTS), InputError, r"factor=-1\.0"),
+        (lambda: (WEG() + RBF("long")).fit(POINTS), InputError, "lengthscale='long' must be"),
     ],
 )
 def test_bad_parts(make, error, message):

@@ -1,11 +1,14 @@
 """The factor of the geodesic matrix: positive semi-definite by construction, and near to what it stands for."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from gpec.geometry import GeodesicGraph
-from gpec.kernels import WEG
-from gpec.kernels._factor import Factor, factorize
+from gpec.kernels import EG, WEG, _factor
+from gpec.kernels._factor import factorize
 
 
 def surface(J=500, seed=0):
@@ -102,7 +105,7 @@ def test_landmarks_come_close_to_all_points(n_landmarks, most):
     error = np.abs(some.gram(X) - K)
     assert error.max() < most
     if n_landmarks == 150:  # the diagonal residual is what makes it work
-        some.factor_ = Factor(some.factor_.B, np.zeros_like(some.factor_.r), 0.0)
+        some.r_ = np.zeros_like(some.r_)
         assert np.abs(some.gram(X) - K).mean() > 1.3 * error.mean()
 
 
@@ -113,8 +116,8 @@ def test_landmarks_where_much_is_clipped():
     X = np.random.default_rng(5).normal(size=(60, 12))
     exact = WEG().fit(GeodesicGraph.build(points), X)
     some = WEG(lam=exact.lam_, rho=exact.rho_).fit(GeodesicGraph.build(points, n_landmarks=375), X)
-    assert exact.factor_.clipped_mass > 0.05
-    assert some.factor_.clipped_mass > 0.05
+    assert exact.clipped_mass_ > 0.05
+    assert some.clipped_mass_ > 0.05
     error = np.abs(some.gram(X) - exact.gram(X))
     assert error.mean() < 0.015
     assert error.max() < 0.12
@@ -147,3 +150,38 @@ def test_one_point():
     factor = factorize(GeodesicGraph.build([[0.0, 0.0]]), 1.0)
     np.testing.assert_allclose(factor.dense(), [[1.0]])
     assert factor.clipped_mass == 0.0
+
+
+class TestMemory:
+    """The latest factor of a graph is remembered, for kernels that share it."""
+
+    @pytest.fixture
+    def made(self, monkeypatch):
+        calls, original = [], _factor._factorize
+        monkeypatch.setattr(_factor, "_factorize", lambda graph, lam: calls.append(lam) or original(graph, lam))
+        return calls
+
+    def test_it_is_made_once_for_each_graph_and_decay(self, made):
+        graph, other = GeodesicGraph.build(surface(40)), GeodesicGraph.build(surface(40, seed=1))
+        first = factorize(graph, 1.0)
+        assert factorize(graph, 1.0) is first
+        assert made == [1.0]
+        different = factorize(other, 1.0)
+        assert not np.allclose(different.dense(), first.dense())
+        assert factorize(graph, 1.0) is first
+        np.testing.assert_array_equal(factorize(graph, 2.0).dense().shape, (40, 40))
+        assert not np.allclose(factorize(graph, 2.0).dense(), first.dense())
+        assert made == [1.0, 1.0, 2.0]
+
+    def test_kernels_on_one_graph_share_it(self, made):
+        graph = GeodesicGraph.build(surface(40))
+        (WEG(1.0, 2.0) + EG(1.0) * WEG(1.0, 5.0)).fit(graph)
+        assert made == [1.0]
+
+    def test_it_does_not_keep_the_graph(self):
+        graph = GeodesicGraph.build(surface(40))
+        factorize(graph, 1.0)
+        kept = weakref.ref(graph)
+        del graph
+        gc.collect()
+        assert kept() is None

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError, NumericalError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, WEG
@@ -92,7 +93,7 @@ class TestFormulas:
         X, Y = rows(1_100, seed=3), rows(600, seed=4)
         for normalize in (True, False):
             kernel = WEG(lam=1.0, rho=2.0, normalize=normalize).fit(arc())
-            K, diagonal = kernel.against(Y)(X)
+            K, diagonal = kernel.cross_to(Rows.of(Y))(Rows.of(X))
             some = [0, 511, 512, 1_024, 1_099]
             for j in (0, 511, 512, 599):
                 np.testing.assert_allclose(K[some, j], kernel.cross(X[some], Y[[j]])[:, 0], atol=1e-12)
@@ -251,11 +252,10 @@ class TestBadInput:
             lambda: kernel.gram(X),
             lambda: kernel.cross(X, X),
             lambda: kernel.diag(X),
-            lambda: kernel.against(X),
+            lambda: kernel.cross_to(Rows.of(X)),
             lambda: kernel.weights(X),
             lambda: kernel(X),
             kernel.diagnostics,
-            kernel.fitted_state,
         ]
         for use in uses:
             with pytest.raises(NotFittedError, match="not fitted yet; call fit") as caught:

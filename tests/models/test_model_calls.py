@@ -3,17 +3,22 @@
 import numpy as np
 import pandas as pd
 import pytest
+from catboost import CatBoostRegressor
+from lightgbm import LGBMRegressor
 from model_helpers import BATCH, checked, rows
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVC
+from xgboost import XGBRegressor
 
 from gpec.data import Schema
-from gpec.errors import ModelCallError, ModelOutputError, ParameterTypeError
+from gpec.errors import InputError, ModelCallError, ModelOutputError, ParameterTypeError
 from gpec.models import Model
 
 # ---------------------------------------------------------------- what the model is given
@@ -241,7 +246,7 @@ def test_model_that_changes_an_array_of_objects():
         (3, "got int"),
         (LogisticRegression, "class LogisticRegression; pass a fitted instance"),
         (LinearSVC(), r"got LinearSVC.*model\.decision_function and model_output='logit'"),
-        (KMeans(), r"got KMeans\.$"),
+        (KMeans(), r"got KMeans\. It has predict only: pass a callable.*regression is not supported yet"),
     ],
 )
 def test_not_a_model(model, message):
@@ -249,8 +254,52 @@ def test_not_a_model(model, message):
         checked(model)
 
 
-def test_decision_function_as_the_error_advises():
-    X = rows(80)
-    machine = LinearSVC().fit(X, X[:, 0] > 0.2)
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("machine", [LinearSVC(), SVC()], ids=["linear", "kernel"])
+def test_decision_function_as_the_error_advises(machine, classes):
+    X = rows(200)
+    names = np.array(["a", "b", "c", "d"])
+    machine = clone(machine).fit(X, names[np.digitize(X[:, 0], [0.2, 0.9, 1.4][: classes - 1])])
+    model, Z = checked(machine.decision_function, X, model_output="logit")
+    labels = model.labels(Z)
+    np.testing.assert_array_equal(model.classes[labels], machine.predict(X))
+    assert model.classes.tolist() == names[:classes].tolist()
+
+
+def test_decision_function_of_pairs_is_refused_and_its_remedy_works():
+    X = rows(200)
+    machine = SVC(decision_function_shape="ovo").fit(X, np.digitize(X[:, 0], [-0.5, 0.5, 1.0]))
+    with pytest.raises(InputError, match="one column for each pair of classes; set decision_function_shape='ovr'"):
+        checked(machine.decision_function, X, model_output="logit")
+    machine.set_params(decision_function_shape="ovr")
     model, Z = checked(machine.decision_function, X, model_output="logit")
     np.testing.assert_array_equal(model.labels(Z), machine.predict(X))
+
+
+REGRESSORS = [
+    LinearRegression(),
+    SVR(),
+    make_pipeline(StandardScaler(), Ridge()),
+    GridSearchCV(Ridge(), {"alpha": [1.0]}),
+    XGBRegressor(),
+    LGBMRegressor(),
+    CatBoostRegressor(),
+]
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
+def test_regression_is_not_supported_yet(model):
+    message = rf"model is the regressor {type(model).__name__}\. Regression is not supported yet"
+    for given in (model, model.predict):
+        with pytest.raises(ParameterTypeError, match=message) as caught:
+            checked(given)
+        assert "predict_proba" not in str(caught.value)
+
+
+def test_a_regressor_that_scikit_learn_does_not_know():
+    class Line:
+        def predict(self, X):
+            return X[:, 0]
+
+    with pytest.raises(ParameterTypeError, match=r"got Line\. It has predict only.*regression is not supported yet"):
+        checked(Line())

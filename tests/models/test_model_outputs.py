@@ -180,7 +180,7 @@ def spoil(value, position: int, columns: int):
 
     def predict(X):
         calls.append(len(X))
-        answer = np.full((len(X), columns), 0.5)
+        answer = np.full((len(X), columns), 0.5 if columns == 1 else 1 / columns)
         if len(calls) == 2:
             answer[position, -1] = value
         return answer[:, 0] if columns == 1 else answer
@@ -228,10 +228,26 @@ def test_answer_that_is_not_a_prediction(answer, message):
         model.labels(Z)
 
 
+@pytest.mark.parametrize("columns", [2, 3])
+def test_probabilities_that_do_not_sum_to_one(columns):
+    def predict(X):
+        answer = np.full((len(X), columns), 1 / columns)
+        answer[4, 0] += 0.002 if len(X) == 10 else 9e-4  # rounding is fine
+        return answer
+
+    model, Z = checked(predict, rows(BATCH + 10))
+    message = rf"sum to 1\.002 on call 2, row {BATCH + 4}; if they are logits set model_output='logit', else divide"
+    with pytest.raises(ModelOutputError, match=message) as caught:
+        model.labels(Z)
+    assert caught.value.rows == (BATCH + 4, BATCH + 4)
+    logits, _ = checked(predict, rows(BATCH + 10), model_output="logit")
+    assert logits.labels(Z).shape == (BATCH + 10,)
+
+
 @pytest.mark.parametrize(("first", "second"), [(2, 3), (3, 2), (1, 2), (4, 3)])
 def test_number_of_columns_changes(first, second):
     widths = iter([first, second])
-    model, Z = checked(lambda X: np.full((len(X), next(widths)), 0.5))
+    model, Z = checked(lambda X: np.full((len(X), width := next(widths)), 1 / width))
     model.labels(Z)
     with pytest.raises(ModelOutputError, match=rf"returned {second} columns on call 2 but {first} before"):
         model.labels(Z)
@@ -255,11 +271,11 @@ def test_model_that_changes_its_mind(columns):
 
     def predict(X):
         calls.append(1)
-        answer = np.full((len(X), columns), 0.5)
-        answer[7, -1] += 1e-3 * len(calls)
+        answer = np.full((len(X), columns), 1 / max(columns, 2))
+        answer[7, -1] += 2e-4 * len(calls)
         return answer
 
     model, Z = checked(predict)
     before = model.probabilities(Z)
-    with pytest.raises(ModelOutputError, match=r"changed its answer to the same row by 0\.001.*\(call 2, row 7\)"):
+    with pytest.raises(ModelOutputError, match=r"changed its answer to the same row by 0\.0002.*\(call 2, row 7\)"):
         model.require_repeatable(Z, before)

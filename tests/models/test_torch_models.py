@@ -3,11 +3,12 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from model_helpers import checked, rows
 from scipy.special import expit, softmax
 
-from gpec.errors import ModelCallError, ModelOutputError
+from gpec.errors import InputError, ModelCallError, ModelOutputError
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,103 @@ def test_module_that_gives_probabilities(torch):
     module = torch.nn.Sequential(dropout_network(torch, 1, torch.float64), torch.nn.Sigmoid()).eval()
     model, Z = checked(module, model_output="probability")
     np.testing.assert_array_equal(model.probabilities(Z), module(torch.as_tensor(Z)).detach().numpy())
+
+
+def ending_in(torch, function, outputs):
+    """A network whose last step is not one of its parts."""
+
+    class Hidden(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = dropout_network(torch, outputs, torch.float64)
+
+        def forward(self, X):
+            return function(self.inner(X))
+
+    return Hidden().eval()
+
+
+@pytest.mark.parametrize(("ending", "outputs"), [("Sigmoid", 1), ("Softmax", 2), ("Softmax", 3)])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_module_that_gives_probabilities_without_saying_so(torch, ending, outputs, hidden):
+    last = torch.nn.Sigmoid() if ending == "Sigmoid" else torch.nn.Softmax(1)
+    network = dropout_network(torch, outputs, torch.float64)
+    module = ending_in(torch, last, outputs) if hidden else torch.nn.Sequential(network, last).eval()
+    model, Z = checked(module)
+    for _ in range(2):
+        with pytest.raises(InputError, match=rf"like those of a {ending}, .*model_output='probability', or 'logit' if"):
+            model.labels(Z)
+    answers = module(torch.as_tensor(Z)).detach().numpy()
+    stated, _ = checked(module, model_output="probability")
+    np.testing.assert_array_equal(stated.probabilities(Z), answers[:, 1:] if outputs == 2 else answers)
+    insisting, _ = checked(module, model_output="logit")
+    expected = {1: lambda: expit(answers), 2: lambda: softmax(answers, 1)[:, 1:], 3: lambda: softmax(answers, 1)}
+    np.testing.assert_allclose(insisting.probabilities(Z), expected[outputs](), rtol=1e-12)
+
+
+def test_probabilities_are_noticed_after_a_few_rows(torch):
+    model, Z = checked(ending_in(torch, torch.sigmoid, 1))
+    for row in range(9):
+        model.labels(Z[row : row + 1])
+    with pytest.raises(InputError, match="like those of a Sigmoid"):
+        model.labels(Z[9:10])
+
+
+def test_probabilities_of_several_labels_are_noticed_by_the_last_part(torch):
+    module = torch.nn.Sequential(dropout_network(torch, 3, torch.float64), torch.nn.Sigmoid())
+    model, Z = checked(module)
+    with pytest.raises(InputError, match="like those of a Sigmoid"):
+        model.labels(Z)
+    stated, _ = checked(module, model_output="probability")
+    with pytest.raises(ModelOutputError, match="sum to"):
+        stated.labels(Z)
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_logarithms_of_probabilities_are_logits(torch, outputs):
+    inner = dropout_network(torch, outputs, torch.float64).eval()
+    model, Z = checked(torch.nn.Sequential(inner, torch.nn.LogSoftmax(1)))
+    plain, _ = checked(inner)
+    np.testing.assert_allclose(model.probabilities(Z), plain.probabilities(Z), rtol=1e-12)
+
+
+def test_logarithm_of_one_probability_is_not_a_logit(torch):
+    module = torch.nn.Sequential(dropout_network(torch, 1, torch.float64), torch.nn.LogSigmoid())
+    model, Z = checked(module)
+    with pytest.raises(InputError, match="look like those of a LogSigmoid"):
+        model.labels(Z)
+
+
+def test_a_gate_inside_is_not_an_ending(torch):
+    class Gated(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = torch.nn.Sigmoid()
+
+        def forward(self, X):
+            return 4 * X[:, 0] * self.gate(X[:, 1])
+
+    model, Z = checked(Gated())
+    np.testing.assert_array_equal(model.labels(Z), Z[:, 0] > 0)
+
+
+def test_logits_that_turn_out_small_later_are_still_logits(torch):
+    class First(torch.nn.Module):
+        def forward(self, X):
+            return X[:, 0]
+
+    model, Z = checked(First())
+    for row in range(12):  # one small logit says little
+        model.labels(Z[row : row + 1])
+    assert model.probabilities(np.full((1, 3), 0.5))[0, 0] == pytest.approx(expit(0.5))
+
+
+def test_module_on_nullable_columns(torch):
+    X = pd.DataFrame({"a": pd.array([1, 2, 3], dtype="Int64"), "b": pd.array([0.5, 1.5, -2.5], dtype="Float64")})
+    module = torch.nn.Linear(2, 1).double()
+    model, Z = checked(module, X, model_output="logit")
+    expected = module(torch.as_tensor(Z)).detach().numpy()
+    np.testing.assert_array_equal(model.probabilities(Z), expit(expected))
 
 
 def test_module_is_left_as_it_was(torch):

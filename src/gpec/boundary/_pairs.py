@@ -22,13 +22,27 @@ class PairStream:
 
     ``nearest``: every row with its nearest row on the other side, then with its second, third, ... partner, then random
     pairs. ``random``: random pairs only. Each pair comes once; the stream ends when there are no more.
+
+    Where only one column of numbers varies, ``line`` holds its values. Then neighbours on that line are all the pairs
+    that can lead to different points, with a missing value a neighbour of every number.
     """
 
     def __init__(
-        self, E: FloatArray, inside: IntArray, outside: IntArray, *, nearest: bool, rng: np.random.Generator
+        self,
+        E: FloatArray,
+        inside: IntArray,
+        outside: IntArray,
+        *,
+        nearest: bool,
+        rng: np.random.Generator,
+        line: FloatArray | None = None,
     ) -> None:
-        near = _nearest_pairs(E, inside, outside, rng) if nearest else iter(())
-        self._source = chain(near, _random_pairs(inside, outside, rng))
+        self._source: Iterator[IntArray]
+        if line is not None:
+            self._source = iter((_line_pairs(line, inside, outside, rng),))
+        else:
+            near = _nearest_pairs(E, inside, outside, rng) if nearest else iter(())
+            self._source = chain(near, _random_pairs(inside, outside, rng))
         self._n = len(E)
         self._seen: set[int] = set()
         self._left = np.empty((0, 2), dtype=np.int64)
@@ -55,6 +69,21 @@ class PairStream:
                 self._seen.add(key)
                 fresh.append(position)
         return batch[fresh]
+
+
+def _line_pairs(line: FloatArray, inside: IntArray, outside: IntArray, rng: np.random.Generator) -> IntArray:
+    is_inside = np.zeros(len(line), dtype=bool)
+    is_inside[inside] = True
+    missing = np.flatnonzero(np.isnan(line))
+    order = np.argsort(line)[: len(line) - len(missing)]
+    left, right = (
+        np.concatenate((neighbours, np.repeat(missing, len(order)) if k else np.tile(order, len(missing))))
+        for k, neighbours in enumerate((order[:-1], order[1:]))
+    )
+    across = is_inside[left] != is_inside[right]
+    left, right = left[across], right[across]
+    pairs = np.column_stack((np.where(is_inside[left], left, right), np.where(is_inside[left], right, left)))
+    return rng.permutation(pairs)
 
 
 def _nearest_pairs(E: FloatArray, inside: IntArray, outside: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from gpec._validation import check_choice
 from gpec.boundary.adversarial import AdversarialSampler
-from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler
+from gpec.boundary.base import BoundarySample, Sampler
 from gpec.boundary.bisection import BisectionSampler
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
@@ -47,14 +47,14 @@ def make_sampler(boundary: Any, schema: Schema) -> Sampler | BoundarySample:
 def _check_sample(sample: BoundarySample, schema: Schema) -> None:
     if sample.points.shape[1] != schema.n_features:
         raise InputError(f"boundary has {sample.points.shape[1]} features, but X has {schema.n_features}.")
-    if len(sample) < LEAST_POINTS:
+    least = sample.least_points(schema)
+    if len(sample) < least:
         raise InputError(
-            f"boundary has {len(sample)} points, but at least {LEAST_POINTS} are needed; pass more, or use "
-            "boundary='auto'."
+            f"boundary has {len(sample)} points, but at least {least} are needed; pass more, or use boundary='auto'."
         )
     for j in schema.categorical.tolist():
         codes, count = sample.points[:, j], len(schema.categories[j])
-        bad = ~np.isin(codes, np.arange(count))
+        bad = ~(np.isin(codes, np.arange(count)) | np.isnan(codes))
         if bad.any():
             raise InputError(
                 f"boundary has {codes[bad][0]} in the categorical column '{schema.names[j]}'; expected its codes 0 to "

@@ -1,41 +1,43 @@
 """From pairs of rows to points on the boundary between them.
 
 Each pair spans a path ``x(t)``, ``0 <= t <= 1``: numbers move along a straight line, categories switch one at a time at
-fixed random positions. The bracket ``[t0, t1]`` keeps the class of its first row at ``t0`` and another at ``t1``. A
-bracket shorter than the tolerance *is* a boundary point, whatever the probability jumps to there: tree ensembles are
-piecewise constant and pass 0.5 without ever being near it.
+fixed random positions. A value that is missing at both ends is missing all along. One that is missing at one end
+switches like a category, and does not move before or after. The bracket ``[t0, t1]`` keeps the class of its first row
+at ``t0`` and another at ``t1``. A bracket shorter than the tolerance *is* a boundary point, whatever the probability
+jumps to there: tree ensembles are piecewise constant and pass 0.5 without ever being near it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
 
+from gpec.boundary._ruler import Ruler
 from gpec.boundary.base import BoundarySample, join
-from gpec.data import Schema
+from gpec.data import Schema, same_values
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Collection", "Paths", "bisect"]
 
 _MAX_STEPS = 100
-_CLEAR = 1e-4
 _MAX_SLIVERS = 4
 
 
 def bisect(
-    model: Model, A: FloatArray, B: FloatArray, label: IntArray, tolerance: float, rng: np.random.Generator
+    model: Model, A: FloatArray, B: FloatArray, label: IntArray, ruler: Ruler, rng: np.random.Generator
 ) -> tuple[BoundarySample, IntArray]:
     """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
     paths = Paths(model.schema, A, B, rng)
     t0, t1 = np.zeros(len(A)), np.ones(len(A))
-    # a switch of category is no sliver, however short
-    step = np.minimum(0.5 * _CLEAR / np.maximum(paths.length, _CLEAR), paths.longest_step)
-    _narrow(model, paths, t0, t1, label, tolerance, rng)
+    # a switch is no sliver, however short
+    step = np.minimum(0.5 * ruler.clear / np.maximum(paths.length, ruler.clear), paths.longest_step)
+    _narrow(model, paths, t0, t1, label, ruler.tolerance, rng)
     unclear = np.arange(len(A))
     for _ in range(_MAX_SLIVERS):
-        # A class that lasts for less than _CLEAR is a sliver between two thresholds: look for the change beyond it.
+        # A class that lasts for less than ``clear`` is a sliver between two thresholds: look for the change beyond it.
         lower, upper = np.maximum(t0 - step, 0.0)[unclear], np.minimum(t1 + step, 1.0)[unclear]
         beyond = model.labels(paths.at(upper, unclear)) == label[unclear]
         before = (model.labels(paths.at(lower, unclear)) != label[unclear]) & ~beyond
@@ -44,7 +46,7 @@ def bisect(
         unclear = unclear[beyond | before]
         if len(unclear) == 0:
             break
-        _narrow(model, paths, t0, t1, label, tolerance, rng)
+        _narrow(model, paths, t0, t1, label, ruler.tolerance, rng)
     return _verified(model, paths.sample(t0, t1, label), label)
 
 
@@ -73,30 +75,33 @@ def _narrow(
 
 
 class Paths:
-    """The paths between pairs of rows: lines for the numbers, switches for the categories."""
+    """The paths between pairs of rows: lines between numbers, switches for all else."""
 
     def __init__(self, schema: Schema, A: FloatArray, B: FloatArray, rng: np.random.Generator) -> None:
         self.schema, self.A, self.B = schema, A, B
-        self.numbers, self.categories = schema.continuous, schema.categorical
+        self.numbers = schema.continuous
         self.length = self._distance(A, B)
-        differs = A[:, self.categories] != B[:, self.categories]
-        n_switches = np.maximum(differs.sum(axis=1), 1)
+        absent = np.isnan(A) | np.isnan(B)
+        self.switching = np.union1d(schema.categorical, np.flatnonzero(absent.any(axis=0)))
+        some = self.switching
+        self.switches = ~same_values(A[:, some], B[:, some]) & (absent[:, some] | np.isin(some, schema.categorical))
+        n_switches = np.maximum(self.switches.sum(axis=1), 1)
         # Differing columns switch in random order, at least 0.5 / n_switches apart.
-        draw = rng.random(differs.shape)
-        rank = np.where(differs, draw, 2.0).argsort(axis=1).argsort(axis=1)
-        self.switch_at = (rank + 0.25 + 0.5 * rng.random(differs.shape)) / n_switches[:, None]
-        self.longest_step = np.where(differs.any(axis=1), 0.25 / n_switches, 1.0)
+        draw = rng.random(self.switches.shape)
+        rank = np.where(self.switches, draw, 2.0).argsort(axis=1).argsort(axis=1)
+        self.switch_at = (rank + 0.25 + 0.5 * rng.random(draw.shape)) / n_switches[:, None]
+        self.longest_step = np.where(self.switches.any(axis=1), 0.25 / n_switches, 1.0)
 
     def at(self, t: FloatArray, rows: IntArray) -> FloatArray:
         points = self.A[rows].copy()
-        numbers, categories = self.numbers, self.categories
+        numbers, some = self.numbers, self.switching
         first, second = points[:, numbers], self.B[np.ix_(rows, numbers)]
         # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
         between = (1 - t[:, None]) * first + t[:, None] * second
         points[:, numbers] = np.clip(between, np.minimum(first, second), np.maximum(first, second))
-        if len(categories):
-            switched = t[:, None] >= self.switch_at[rows]
-            points[:, categories] = np.where(switched, self.B[np.ix_(rows, categories)], points[:, categories])
+        if len(some):
+            here = np.where(t[:, None] >= self.switch_at[rows], self.B[np.ix_(rows, some)], self.A[np.ix_(rows, some)])
+            points[:, some] = np.where(self.switches[rows], here, points[:, some])
         return points
 
     def sample(self, t0: FloatArray, t1: FloatArray, label: IntArray) -> BoundarySample:
@@ -105,19 +110,23 @@ class Paths:
         bracket = self._distance(before, beyond)
         points, direction = before.copy(), np.zeros_like(before)
         numbers = self.numbers
-        points[:, numbers] += (beyond[:, numbers] - before[:, numbers]) / 2
+        step = np.nan_to_num(beyond[:, numbers] - before[:, numbers])
+        points[:, numbers] += step / 2
         moved = bracket > 0
-        direction[np.ix_(moved, numbers)] = (beyond - before)[np.ix_(moved, numbers)] / bracket[moved, None]
-        switched = np.full(len(points), -1, dtype=np.int64)
-        switched_to = np.full(len(points), -1, dtype=np.int64)
-        for j in self.categories:
-            jump = before[:, j] != beyond[:, j]
-            switched[jump], switched_to[jump] = j, beyond[jump, j].astype(np.int64)
+        direction[np.ix_(moved, numbers)] = step[moved] / bracket[moved, None]
+        switched, switched_to = np.full(len(points), -1, dtype=np.int64), np.full(len(points), -1.0)
+        crossed = self.switches & (t0[:, None] < self.switch_at) & (self.switch_at <= t1[:, None])
+        rows, place = np.nonzero(crossed)
+        switched[rows] = self.switching[place]
+        switched_to[rows] = beyond[rows, switched[rows]]
         return BoundarySample(points, direction, bracket / 2, label, 0, switched, switched_to)
 
     def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Length of the way that numbers move, in standardised units."""
         scale = self.schema.scale[self.numbers]
-        return np.asarray(np.linalg.norm(B[:, self.numbers] / scale - A[:, self.numbers] / scale, axis=1))
+        way = np.nan_to_num(B[:, self.numbers] / scale - A[:, self.numbers] / scale)
+        largest = np.abs(way).max(axis=1, initial=np.finfo(np.float64).tiny)  # its square may vanish
+        return np.asarray(np.linalg.norm(way / largest[:, None], axis=1) * largest)
 
 
 def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[BoundarySample, IntArray]:
@@ -142,8 +151,8 @@ def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[Bo
 class Collection:
     """Distinct points found so far, by class."""
 
-    def __init__(self, model: Model, tolerance: float, wanted: int) -> None:
-        self._model, self._quantum, self._wanted = model, 10 * tolerance, wanted
+    def __init__(self, model: Model, ruler: Ruler, wanted: int) -> None:
+        self._model, self._quantum, self._wanted = model, 10 * ruler.tolerance, wanted
         self._counts = np.zeros(model.n_outputs, dtype=np.int64)
         self._seen: set[bytes] = set()
         self._samples: list[BoundarySample] = []
@@ -164,19 +173,20 @@ class Collection:
         sides = (sample, sample.flipped(other))
         owners = sample.label[:, None] if len(self._counts) == 1 else np.column_stack((sample.label, other))
         before, fresh = int(self._counts.sum()), []
-        # A switch of category may have been found from its other side.
-        for position, codes in enumerate(zip(*map(self._codes, sides), strict=True)):
-            if self._seen.isdisjoint(codes) and (self._counts[owners[position]] < self._wanted).any():
-                self._seen.update(codes)
+        for position, code in enumerate(self._codes(*sides)):
+            if code not in self._seen and (self._counts[owners[position]] < self._wanted).any():
+                self._seen.add(code)
                 self._counts[owners[position]] += 1
                 fresh.append(position)
         indices = np.array(fresh, dtype=np.int64)
         self._samples += [side.take(indices) for side in sides[: owners.shape[1]]]
         return int(self._counts.sum()) - before
 
-    def _codes(self, sample: BoundarySample) -> list[bytes]:
-        cells = np.rint(self._model.schema.embed(sample.points) / self._quantum) + 0.0  # no negative zeros
-        return [key.tobytes() for key in np.column_stack((cells, sample.switched, sample.switched_to))]
+    def _codes(self, near: BoundarySample, far: BoundarySample) -> list[bytes]:
+        """The same for points in the same place; a switch may have been found from its other side."""
+        cells = [np.rint(self._model.schema.embed(side.points) / self._quantum) + 0.0 for side in (near, far)]
+        pairs = (sorted((one.tobytes(), two.tobytes())) for one, two in zip(*cells, strict=True))
+        return [hashlib.blake2b(b"".join(pair), digest_size=16).digest() for pair in pairs]
 
     def sample(self) -> BoundarySample:
         return join(self._samples)

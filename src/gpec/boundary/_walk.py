@@ -2,8 +2,8 @@
 
 A partner ``b`` of another class than its row ``a`` tries, in turn,
 
-- to take over some of ``a``'s columns, categories included;
-- to turn a little around ``a``, in a few columns, and to come nearer at the same time:
+- to take over some of ``a``'s columns, categories and missing values included;
+- to turn a little around ``a``, in a few columns where both are numbers, and to come nearer at the same time:
   ``b' = a + (1 - shrink) |b - a| u``, ``u`` the direction of ``b - a + turn |b - a| g`` with ``g`` random;
 
 and keeps what leaves it in another class than ``a``'s. Tries that succeed grow bolder, others more timid. The segment
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpec.models import Model
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["walk"]
 
@@ -31,7 +31,7 @@ def walk(
 ) -> FloatArray:
     """``B`` after ``n_walk`` steps towards ``A``, whose rows are of class ``label``; one model call a step."""
     numbers, scale = model.schema.continuous, model.schema.scale[model.schema.continuous]
-    low, high = np.minimum(A, B).min(axis=0)[numbers], np.maximum(A, B).max(axis=0)[numbers]
+    low, high = np.fmin.reduce(np.fmin(A, B))[numbers], np.fmax.reduce(np.fmax(A, B))[numbers]
     B = B.copy()
     turn, shrink = np.full(len(B), _TURN), np.full(len(B), _SHRINK)
     for step in range(n_walk):
@@ -40,8 +40,10 @@ def walk(
         else:
             tried = B.copy()
             near, away = A[:, numbers] / scale, B[:, numbers] / scale
-            moved = near + _turned(away - near, turn, shrink, rng)
-            tried[:, numbers] = np.clip(moved * scale, low, high)
+            way = away - near
+            known = ~np.isnan(way)
+            moved = near + _turned(np.where(known, way, 0.0), known, turn, shrink, rng)
+            tried[:, numbers] = np.where(known, np.clip(moved * scale, low, high), B[:, numbers])
         kept = model.labels(tried) != label
         B[kept] = tried[kept]
         factor = np.where(kept, _BOLDER, _TIMIDER)
@@ -49,10 +51,12 @@ def walk(
     return B
 
 
-def _turned(D: FloatArray, turn: FloatArray, shrink: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Vectors ``D`` turned at random and shortened."""
+def _turned(
+    D: FloatArray, free: BoolArray, turn: FloatArray, shrink: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Vectors ``D`` turned at random, in the columns that are free, and shortened."""
     length = _length(D)
-    g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1]))
+    g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1])) * free
     u = D + turn[:, None] * length * g / np.maximum(_length(g), np.finfo(float).tiny)
     return np.asarray((1 - shrink[:, None]) * length * u / np.maximum(_length(u), np.finfo(float).tiny))
 

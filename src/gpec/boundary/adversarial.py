@@ -11,6 +11,7 @@ from gpec._progress import Progress
 from gpec._randomness import stream
 from gpec._validation import check_choice, check_count, check_finite_array, check_positive
 from gpec.boundary._attack import AttackedModule
+from gpec.boundary._ruler import Ruler
 from gpec.boundary._search import Collection, bisect
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
@@ -20,6 +21,7 @@ from gpec.typing import FloatArray, IntArray
 
 __all__ = ["AdversarialSampler", "AttackReport"]
 
+_FIRST_ROWS = 20  # shown to a model that was never called, so that it tells its classes
 # The paper's list, without 0 (no attack) and the radius it names twice.
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
 
@@ -65,7 +67,8 @@ class AdversarialSampler(Sampler):
         Steps by which a partner then moves to where the boundary is nearest to its row (as DeepFool does); 0 is the
         paper's.
     tolerance : float
-        Longest last bracket of the bisection, in standardised units.
+        Longest last bracket of the bisection, in standardised units; without standardisation as a share of the spread
+        of the data.
 
     Attributes
     ----------
@@ -114,7 +117,7 @@ class AdversarialSampler(Sampler):
     ) -> BoundarySample:
         """Points of each class's boundary, at most ``n_boundary``; there is no more to find than attacks succeed."""
         self.check()
-        _require_gradients(model)
+        _require_gradients(model, Z)
         rows_before = model.n_rows
         rng = stream(seed, "attacked rows")
         looked_at = Z[rng.permutation(len(Z))[: self._rows_looked_at(model, Z)]]
@@ -131,12 +134,13 @@ class AdversarialSampler(Sampler):
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
         towards = (sign > 0)[:, None]
         inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
-        sample = self._bisected(model, inside, outside, label, n_boundary, stream(seed, "attack search"))
+        ruler = Ruler.of(model.schema, Z, self.tolerance)
+        sample = self._bisected(model, inside, outside, label, n_boundary, ruler, stream(seed, "attack search"))
         return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows)
 
     def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:
         """Enough rows to find those of every class among them, unless a class is rare."""
-        model.labels(Z[:1])
+        model.labels(Z[:_FIRST_ROWS])
         return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
 
     def _plan(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, FloatArray]:
@@ -207,6 +211,7 @@ class AdversarialSampler(Sampler):
         outside: FloatArray,
         label: IntArray,
         n_boundary: int,
+        ruler: Ruler,
         rng: np.random.Generator,
     ) -> BoundarySample:
         if model.is_binary:  # one boundary; its points belong to class 0
@@ -215,19 +220,20 @@ class AdversarialSampler(Sampler):
             label = np.zeros_like(label)
         # The module runs in its own precision, the search in double: keep pairs that still differ there.
         kept = (model.labels(inside) == label) & (model.labels(outside) != label)
-        found = Collection(model, self.tolerance, n_boundary)
-        found.add(*bisect(model, inside[kept], outside[kept], label[kept], self.tolerance, rng))
+        found = Collection(model, ruler, n_boundary)
+        found.add(*bisect(model, inside[kept], outside[kept], label[kept], ruler, rng))
         count, whose = found.scarcest()
-        if count < LEAST_POINTS:
+        least = 1 if model.schema.n_features == 1 else LEAST_POINTS
+        if count < least:
             raise BoundaryNotFoundError(
-                f"Attacks found {count} boundary points{whose}, but at least {LEAST_POINTS} are needed "
+                f"Attacks found {count} boundary points{whose}, but at least {least} are needed "
                 f"({self.report_.failures} of {self.report_.attempts} attacks failed at every radius); pass more rows, "
                 "raise n_targeted or radii, or use boundary=BisectionSampler()."
             )
         return found.sample()
 
 
-def _require_gradients(model: Model) -> None:
+def _require_gradients(model: Model, Z: FloatArray) -> None:
     if not is_module(model.user_model):
         raise ParameterTypeError(
             f"AdversarialSampler needs the gradients of a torch.nn.Module, got {type(model.user_model).__name__}; use "
@@ -237,4 +243,9 @@ def _require_gradients(model: Model) -> None:
         raise InputError(
             "AdversarialSampler moves along gradients, which categorical columns do not have; use "
             "boundary=BisectionSampler()."
+        )
+    if np.isnan(Z).any():
+        raise InputError(
+            "AdversarialSampler moves along gradients, which missing values do not have; use "
+            "boundary=BisectionSampler(), or impute them."
         )

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array
-from gpec.data import Schema
+from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
@@ -28,14 +28,15 @@ class BoundarySample:
 
     The predicted class is ``label`` at ``points - residual * direction`` and another one at
     ``points + residual * direction``; :meth:`ends` gives both rows. All rows are encoded: numbers in input units,
-    categories as their codes.
+    categories as their codes, missing values as NaN.
 
     Parameters
     ----------
     points : array of shape (J, d)
         The boundary points.
     direction : array of shape (J, d)
-        From the ``label`` side to the other one; input units for one standardised unit.
+        From the ``label`` side to the other one; input units for one standardised unit. 0 in columns that are
+        categories, or missing on either side.
     residual : array of shape (J,)
         Half the length of the last bracket, in standardised units.
     label : int array of shape (J,)
@@ -43,8 +44,11 @@ class BoundarySample:
         two of them stands twice, once for each.
     n_model_rows : int
         Rows the model predicted to find the points.
-    switched, switched_to : int arrays of shape (J,)
-        Where crossing the boundary takes a change of category: that column (else -1), and its code on the far side.
+    switched : int array of shape (J,)
+        Where crossing the boundary takes another category, or a value that appears or goes missing: that column, else
+        -1.
+    switched_to : array of shape (J,)
+        What that column holds on the far side: a code, a number, or NaN for a missing value; -1 where nothing switches.
     """
 
     points: FloatArray
@@ -53,17 +57,17 @@ class BoundarySample:
     label: IntArray
     n_model_rows: int
     switched: IntArray
-    switched_to: IntArray
+    switched_to: FloatArray
 
     @classmethod
     def from_points(cls, points: Any) -> BoundarySample:
-        """Points known to lie on the boundary of a two-class model, taken on trust."""
-        points = check_finite_array("boundary", points)
+        """Points known to lie on the boundary of a two-class model, taken on trust; NaN is a missing value."""
+        points = _numbers_or_missing(points)
         if points.ndim != 2:
             raise InputError(f"boundary must have 2 dimensions (points, features), got shape {points.shape}.")
         n = len(points)
         zeros, none = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-        return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.copy())
+        return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.astype(np.float64))
 
     def state(self) -> dict[str, Any]:
         """All there is to know, by name: arrays and a number."""
@@ -72,7 +76,7 @@ class BoundarySample:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> BoundarySample:
         """The sample that gave ``state``."""
-        return cls(**state)
+        return cls(**state | {"switched_to": np.asarray(state["switched_to"], dtype=np.float64)})
 
     def __len__(self) -> int:
         return len(self.points)
@@ -85,17 +89,30 @@ class BoundarySample:
         beyond[jumps, self.switched[jumps]] = self.switched_to[jumps]
         return before, beyond
 
+    @property
+    def on_trust(self) -> bool:
+        """Whether the points come without evidence."""
+        return not (self.residual.any() or (self.switched >= 0).any())
+
+    def least_points(self, schema: Schema) -> int:
+        """How few points of a class may be all of its boundary: one, if a single column tells the points apart."""
+        if schema.n_features == 1:
+            return 1
+        moves = (self.direction != 0).any(axis=0) | ~same_values(self.points, self.points[:1]).all(axis=0)
+        moves[self.switched[self.switched >= 0]] = True
+        return 1 if moves.sum() == 1 and not self.on_trust else LEAST_POINTS
+
     def require_belongs(self, model: Model, seed: int) -> None:
         """Raise unless the sample fits ``model`` (which has been called): classes, and labels across some points."""
-        counts = np.bincount(self.label, minlength=model.n_outputs)
-        if len(counts) > model.n_outputs or counts.min() < LEAST_POINTS:
+        counts, least = np.bincount(self.label, minlength=model.n_outputs), self.least_points(model.schema)
+        if len(counts) > model.n_outputs or counts.min() < least:
             raise InputError(
-                f"boundary has {counts.tolist()} points by class, but this model needs at least {LEAST_POINTS} for "
-                f"each of {model.n_outputs}; pass more points, or for several classes a BoundarySample, or use "
+                f"boundary has {counts.tolist()} points by class, but this model needs at least {least} for each of "
+                f"{model.n_outputs}; pass more points, or for several classes a BoundarySample, or use "
                 "boundary='auto'."
             )
-        if not (self.residual.any() or (self.switched >= 0).any()):
-            return  # points taken on trust
+        if self.on_trust:
+            return
         part = self.take(stream(seed, "boundary check").permutation(len(self))[:_CHECKED_POINTS])
         before, beyond = (model.labels(end) for end in part.ends())
         wrong = before == beyond if model.is_binary else (before != part.label) | (beyond == part.label)
@@ -118,9 +135,22 @@ class BoundarySample:
         points, switched_to = self.points.copy(), self.switched_to.copy()
         jumps = np.flatnonzero(self.switched >= 0)
         columns = self.switched[jumps]
-        switched_to[jumps] = points[jumps, columns].astype(np.int64)
+        switched_to[jumps] = points[jumps, columns]
         points[jumps, columns] = self.switched_to[jumps]
         return replace(self, points=points, direction=-self.direction, label=label, switched_to=switched_to)
+
+
+def _numbers_or_missing(points: Any) -> FloatArray:
+    """A new array of finite numbers and NaN."""
+    try:
+        missing = np.isnan(points)
+    except (TypeError, ValueError):  # not numbers at all
+        missing = np.zeros((), dtype=bool)
+    if not missing.any():
+        return check_finite_array("boundary", points)
+    known = check_finite_array("boundary", np.where(missing, 0.0, points))
+    known[missing] = np.nan
+    return known
 
 
 _ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name != "n_model_rows")

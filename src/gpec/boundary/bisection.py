@@ -12,11 +12,13 @@ import pandas as pd
 from gpec._progress import Progress
 from gpec._randomness import stream
 from gpec._validation import check_choice, check_count, check_positive
+from gpec.boundary._nudge import Nudge
 from gpec.boundary._pairs import PairStream
+from gpec.boundary._ruler import Ruler
 from gpec.boundary._search import Collection, bisect
 from gpec.boundary._walk import walk
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
-from gpec.data import Schema
+from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
@@ -24,7 +26,6 @@ from gpec.typing import FloatArray, IntArray
 __all__ = ["BisectionSampler"]
 
 _LEAST_PAIRS = 64
-_NUDGE = 1e-3
 _MAX_EMPTY_ROUNDS = 5
 _BOX_ROUNDS = 20
 
@@ -40,7 +41,7 @@ class BisectionSampler(Sampler):
     rows : {"data", "box"}
         Take the rows from the data, or draw them uniformly from its bounding box.
     tolerance : float
-        Longest last bracket, in standardised units.
+        Longest last bracket, in standardised units; without standardisation as a share of the spread of the data.
     n_walk : int
         Before bisecting, let each partner walk so many steps towards its row (:mod:`gpec.boundary._walk`). In many
         dimensions this finds boundary points closer to the data, at the price of one model row a step and pair; 0
@@ -48,6 +49,9 @@ class BisectionSampler(Sampler):
 
     Notes
     -----
+    Missing values are kept along the way between two rows that both lack them, and switched like categories otherwise.
+    Rows of one feature have few boundary points: as many as there are changes of class between neighbouring values.
+
     All pairs advance together, one model call a step. With nearest pairs about 1 standardised unit apart a point costs
     some 24 rows at the default tolerance, and 4 more to check it. At most ``max(10 * n_boundary, 20_000)`` rows of the
     data are looked at, unless these are of a single class.
@@ -91,9 +95,13 @@ class BisectionSampler(Sampler):
     ) -> BoundarySample:
         self.check()
         rows_before = model.n_rows
-        candidates, labels = self._candidates(model, Z, n_boundary, stream(seed, "boundary rows"))
+        ruler = Ruler.of(model.schema, Z, self.tolerance)
+        candidates, labels = self._candidates(model, Z, n_boundary, ruler, stream(seed, "boundary rows"))
         _require_classes(model, labels)
         embedded = model.schema.embed(candidates)
+        varying = np.flatnonzero(~same_values(candidates, candidates[:1]).all(axis=0))
+        one_column = len(varying) == 1
+        line = candidates[:, varying[0]] if one_column and varying[0] in model.schema.continuous else None
         sources = [
             PairStream(
                 embedded,
@@ -101,11 +109,12 @@ class BisectionSampler(Sampler):
                 np.flatnonzero(labels != y),
                 nearest=self.pairing == "nearest",
                 rng=stream(seed, "boundary pairs", y),
+                line=line,
             )
             for y in range(model.n_outputs)
         ]
         rng = stream(seed, "boundary search")
-        found = Collection(model, self.tolerance, n_boundary)
+        found = Collection(model, ruler, n_boundary)
         empty_rounds = 0
         with Progress(n_boundary * model.n_outputs, "boundary", progress) as bar:
             while empty_rounds < _MAX_EMPTY_ROUNDS:
@@ -119,14 +128,14 @@ class BisectionSampler(Sampler):
                 A, B = candidates[first], candidates[second]
                 if self.n_walk:
                     B = walk(model, A, B, label, self.n_walk, rng)
-                gained = found.add(*bisect(model, A, B, label, self.tolerance, rng))
+                gained = found.add(*bisect(model, A, B, label, ruler, rng))
                 bar.advance(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
-        _report_shortage(*found.scarcest(), n_boundary)
+        _report_shortage(*found.scarcest(), n_boundary, complete=one_column)
         return replace(found.sample(), n_model_rows=model.n_rows - rows_before)
 
     def _candidates(
-        self, model: Model, Z: FloatArray, n_boundary: int, rng: np.random.Generator
+        self, model: Model, Z: FloatArray, n_boundary: int, ruler: Ruler, rng: np.random.Generator
     ) -> tuple[FloatArray, IntArray]:
         """Rows to pair, with their predicted classes."""
         if self.rows == "box":
@@ -139,12 +148,13 @@ class BisectionSampler(Sampler):
             return rows, labels
         order = rng.permutation(len(Z))
         enough = max(10 * n_boundary, 20_000)
-        low, high = Z.min(axis=0), Z.max(axis=0)
         rows, rest = Z[order[:enough]], Z[order[enough:]]
-        rows = _nudged(model.schema, _distinct(rows), low, high, rng)
+        nudge = Nudge(model.schema, Z, ruler.unit)
+        nudge.choose_way(model, rows)
+        rows = nudge.moved(_distinct(rows), rng)
         labels = model.labels(rows)
         if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
-            rest = _nudged(model.schema, _distinct(rest), low, high, rng)
+            rest = nudge.moved(_distinct(rest), rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
 
@@ -159,13 +169,14 @@ def _require_classes(model: Model, labels: IntArray) -> None:
     require_every_class(model, labels)
 
 
-def _report_shortage(count: int, whose: str, n_boundary: int) -> None:
-    if count < LEAST_POINTS:
+def _report_shortage(count: int, whose: str, n_boundary: int, *, complete: bool) -> None:
+    least = 1 if complete else LEAST_POINTS
+    if count < least:
         raise BoundaryNotFoundError(
-            f"Only {count} distinct boundary points were found{whose}, but at least {LEAST_POINTS} are needed; pass "
-            "more rows of both classes, or use boundary=BisectionSampler(rows='box')."
+            f"Only {count} distinct boundary points were found{whose}, but at least {least} are needed; pass more rows "
+            "of both classes, or use boundary=BisectionSampler(rows='box')."
         )
-    if count < n_boundary:
+    if count < n_boundary and not complete:
         warnings.warn(
             f"Found {count} distinct boundary points{whose} instead of n_boundary={n_boundary}, because further pairs "
             "of rows give no new ones; pass more rows, or ask for fewer points.",
@@ -179,22 +190,15 @@ def _distinct(Z: FloatArray) -> FloatArray:
     return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)
 
 
-def _nudged(schema: Schema, Z: FloatArray, low: FloatArray, high: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rows moved up by at most a thousandth of a standard deviation, within the range of the data.
-
-    Trees put thresholds exactly where the data are. At a row of whole numbers many of them meet, and the class there
-    may be that of a single point.
-    """
-    half_range = high / 2 - low / 2  # at least the standard deviation; without standardisation the scale is 1
-    step = _NUDGE * np.minimum(schema.scale, half_range)
-    step[schema.categorical] = 0.0
-    return np.clip(Z + step * rng.uniform(0.5, 1.0, Z.shape), low, high)
-
-
 def _uniform_rows(schema: Schema, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    low, high = Z.min(axis=0), Z.max(axis=0)
+    """Rows of the bounding box; of the values of a column as many are missing as in the data."""
+    low, high = np.fmin.reduce(Z), np.fmax.reduce(Z)
     t = rng.random((count, Z.shape[1]))
     rows = np.clip((1 - t) * low + t * high, low, high)  # rounding may leave the range, of a constant column above all
     for j in schema.categorical:
-        rows[:, j] = rng.choice(np.unique(Z[:, j]), size=count)  # a declared category may be unknown to the model
+        seen = np.unique(Z[:, j])
+        # a declared category may be unknown to the model
+        rows[:, j] = rng.choice(seen[~np.isnan(seen)] if len(seen) > 1 else seen, size=count)
+    for j in np.flatnonzero(schema.missing):
+        rows[rng.random(count) < np.isnan(Z[:, j]).mean(), j] = np.nan
     return np.asarray(rows, dtype=np.float64)

@@ -1,6 +1,7 @@
 """How the user's rows look, and what kernels see of them."""
 
+from gpec.data._columns import same_values
 from gpec.data.rows import Rows
 from gpec.data.schema import Schema
 
-__all__ = ["Rows", "Schema"]
+__all__ = ["Rows", "Schema", "same_values"]

@@ -1,116 +1,174 @@
-"""Columns as users hand them over: what is refused, which are categories, how they become numbers."""
+"""Columns as users hand them over: which are categories, how they become numbers, when two values are the same."""
 
 from __future__ import annotations
 
+import decimal
+import numbers as number_types
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import sparse
 
-from gpec.errors import InputError, ParameterTypeError
-from gpec.typing import FloatArray
+from gpec.data._dates import is_date
+from gpec.errors import InputError
+from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["categorical_columns", "flattened", "missing_value", "numbers", "refuse_container", "sorted_unique"]
+__all__ = [
+    "MARKERS",
+    "as_series",
+    "categorical_columns",
+    "marker_of",
+    "missing_value",
+    "nullable",
+    "numbers",
+    "same_values",
+    "sorted_unique",
+]
+
+_NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal"}  # as pandas calls what objects may be
+_DATES = {"date", "datetime", "datetime64", "timedelta", "timedelta64"}
+
+# What stands for a missing value among Python objects.
+MARKERS: dict[str, Any] = {"None": None, "nan": float("nan"), "<NA>": pd.NA, "NaT": pd.NaT}
 
 
-def refuse_container(X: Any, name: str) -> None:
-    if sparse.issparse(X):
-        raise ParameterTypeError(f"{name} is a sparse matrix; pass a dense array: {name}.toarray().")
-    if X is None or isinstance(X, (str, bytes, dict)):
-        raise ParameterTypeError(f"{name} must be a table of rows (array or DataFrame), got {type(X).__name__}.")
-
-
-def flattened(X: Any, name: str) -> tuple[npt.NDArray[Any], tuple[int, ...] | None]:
-    """Rows as vectors, and the shape of one row if it is an image: (height, width) or (channels, height, width)."""
-    if np.ma.is_masked(X):
-        raise InputError(f"{name} has masked values; impute or drop missing values first.")
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise InputError(f"{name} cannot be read as a table: {error}.") from error
-    if array.ndim not in (2, 3, 4):
-        remedy = f"; for a single row pass {name}.reshape(1, -1)" if array.ndim == 1 else ""
-        raise InputError(
-            f"{name} must have 2 dimensions (rows, features), or 3 or 4 for images, got shape {array.shape}{remedy}."
-        )
-    if np.iscomplexobj(array):
-        raise InputError(f"{name} has complex numbers; only real numbers can be explained.")
-    if array.dtype.kind in "mM":
-        raise InputError(f"{name} holds dates (dtype {array.dtype}); convert them to numbers first.")
-    return (array, None) if array.ndim == 2 else (array.reshape(len(array), -1), array.shape[1:])
+def same_values(A: Any, B: Any) -> BoolArray:
+    """Where two arrays are equal; a missing value equals a missing value."""
+    A, B = np.broadcast_arrays(np.asarray(A), np.asarray(B))
+    if A.dtype.kind in "fiub" and B.dtype.kind in "fiub":
+        return np.asarray((A == B) | ((A != A) & (B != B)), dtype=bool)
+    lacks_a, lacks_b = pd.isna(A), pd.isna(B)
+    same = np.asarray(lacks_a & lacks_b, dtype=bool)
+    known = ~(lacks_a | lacks_b)
+    dates = A.dtype.kind == B.dtype.kind and A.dtype.kind in "mM"
+    same[known] = A[known] == B[known] if dates else A[known].astype(object) == B[known].astype(object)
+    return same
 
 
 def numbers(column: Any, column_name: str, name: str) -> FloatArray:
-    if isinstance(column, pd.Series):
-        if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-            raise InputError(f"{name} column '{column_name}' holds dates; convert it to numbers first.")
-        if pd.api.types.is_complex_dtype(column.dtype):
-            raise InputError(f"{name} column '{column_name}' has complex numbers; only real numbers can be explained.")
-        column = column.to_numpy(dtype=np.float64, na_value=np.nan) if _is_number(column) else column.to_numpy()
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    """A column of numbers as floats, its missing values as NaN. Text stays text, even if it looks like a number."""
+    if is_date(column.dtype):
+        raise InputError(f"{name} column '{column_name}' holds dates ({column.dtype}), where fit had numbers.")
+    if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind in "mM":
         raise InputError(
-            f"{name} column '{column_name}' is not numeric ({error}); pass a pandas DataFrame so that text columns are "
-            "treated as categories, or name it in categorical_features."
-        ) from error
+            f"{name} column '{column_name}' holds dates of the type {column.dtype}; turn it into dates of pandas: "
+            ".astype('datetime64[us]') or 'timedelta64[us]'."
+        )
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise InputError(f"{name} column '{column_name}' has complex numbers; only real numbers can be explained.")
+    if isinstance(column, pd.Series) and pd.api.types.is_numeric_dtype(column.dtype):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = np.asarray(column)
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    values = values.astype(object)
+    absent = np.asarray(pd.isna(values), dtype=bool)
+    result = np.full(len(values), np.nan)
+    for row in np.flatnonzero(~absent).tolist():
+        value = values[row]
+        try:
+            if not isinstance(value, (number_types.Real, decimal.Decimal, np.bool_)):
+                raise TypeError(f"{value!r} is of type {type(value).__name__}")
+            result[row] = float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{name} column '{column_name}' is not numeric in row {row} ({error}); pass a pandas DataFrame so that "
+                "text columns are treated as categories, or name it in categorical_features."
+            ) from error
+    return result
 
 
-def _is_number(column: pd.Series[Any]) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(column.dtype))
+def as_series(column: Any) -> pd.Series[Any]:
+    """A column as a Series; objects stay objects."""
+    return column if isinstance(column, pd.Series) else pd.Series(column, dtype=column.dtype)
+
+
+def nullable(values: FloatArray, dtype: Any) -> Any:
+    """Floats as pandas' nullable type: the column's own if it holds them exactly, else floats."""
+    absent = np.isnan(values)
+    filled = np.where(absent, 0.0, values)
+    with np.errstate(all="ignore"):
+        exact = (filled.astype(dtype.numpy_dtype).astype(np.float64) == filled).all()
+    wide = "double[pyarrow]" if isinstance(dtype, pd.ArrowDtype) else "Float64"
+    floats: Any = pd.array(np.where(absent, np.nan, values), dtype="Float64")
+    return floats.astype(dtype if exact else wide)
 
 
 def sorted_unique(column: pd.Series[Any]) -> npt.NDArray[Any]:
-    values = column.unique()
+    """The values that occur, in their order, without missing ones."""
+    values = column.dropna().unique()
     try:
         return np.asarray(pd.Index(values).sort_values())
     except TypeError:  # mixed types have no order of their own
         return np.asarray(sorted(values, key=lambda value: (type(value).__name__, str(value))), dtype=object)
 
 
+def marker_of(column: pd.Series[Any]) -> str:
+    """The word for what stands for a missing value in a column of objects: the first there is."""
+    absent = np.flatnonzero(column.isna().to_numpy())
+    word = str(column.iloc[int(absent[0])]) if len(absent) else "nan"
+    return word if word in MARKERS else "nan"
+
+
 def missing_value(name: str, row: int, column_name: str) -> InputError:
     return InputError(
-        f"{name} has a missing value in row {row}, column '{column_name}'; the boundary between two rows is undefined "
-        "there: impute or drop missing values first."
+        f"{name} has a missing value in row {row}, column '{column_name}', which had none in the rows given to fit, so "
+        "the model may not take one there; impute it, or fit again with rows that lack it."
     )
 
 
-def categorical_columns(
-    columns: Sequence[pd.Series[Any]], names: tuple[str, ...], chosen: Any, *, is_frame: bool
-) -> list[int]:
-    automatic = [
-        j
-        for j, column in enumerate(columns)
-        if is_frame
-        and (
-            isinstance(column.dtype, pd.CategoricalDtype)
-            or pd.api.types.is_bool_dtype(column.dtype)
-            or pd.api.types.is_object_dtype(column.dtype)
-            or pd.api.types.is_string_dtype(column.dtype)
-        )
-    ]
+def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: Any, *, is_frame: bool) -> list[int]:
+    """Indices of the columns that are categories: those chosen, and in a frame those that are not numbers."""
+    automatic = [j for j, column in enumerate(columns) if is_frame and _is_category(column)]
     if isinstance(chosen, str):
-        if chosen == "auto":
-            return automatic
-        raise InputError(
-            f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write "
-            f"[{chosen!r}]."
-        )
-    if chosen is None:
+        if chosen != "auto":
+            raise InputError(
+                f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write "
+                f"[{chosen!r}]."
+            )
+        indices = automatic
+    elif chosen is None:
         if automatic:
             raise InputError(
                 f"X column '{names[automatic[0]]}' is not numeric but categorical_features=None; use 'auto' or name it."
             )
-        return []
-    wanted = np.asarray(list(chosen), dtype=object)
-    if wanted.shape == (len(columns),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
-        indices = [j for j, value in enumerate(wanted) if value]
+        indices = []
     else:
-        indices = [_column_index(value, names) for value in wanted]
-    return sorted(set(indices) | set(automatic))
+        named = _chosen_columns(chosen, names)
+        for j in named:
+            if is_date(columns[j].dtype):
+                raise InputError(
+                    f"categorical_features has '{names[j]}', a column of dates, which count as numbers; leave it out, "
+                    "or turn it into text."
+                )
+        indices = sorted(set(named) | set(automatic))
+        automatic = sorted(set(automatic) - set(named))
+    for j in automatic:
+        if columns[j].dtype == object and pd.api.types.infer_dtype(columns[j], skipna=True) in _DATES:
+            raise InputError(
+                f"X column '{names[j]}' holds dates as Python objects; turn it into a column of dates with "
+                "pd.to_datetime or pd.to_timedelta, or name it in categorical_features."
+            )
+    return indices
+
+
+def _is_category(column: pd.Series[Any]) -> bool:
+    if pd.api.types.is_object_dtype(column.dtype):
+        return pd.api.types.infer_dtype(column, skipna=True) not in _NUMBERS
+    return bool(
+        isinstance(column.dtype, pd.CategoricalDtype)
+        or pd.api.types.is_bool_dtype(column.dtype)
+        or pd.api.types.is_string_dtype(column.dtype)
+    )
+
+
+def _chosen_columns(chosen: Any, names: tuple[str, ...]) -> list[int]:
+    wanted = np.asarray(list(chosen), dtype=object)
+    if wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
+        return [j for j, value in enumerate(wanted) if value]
+    return [_column_index(value, names) for value in wanted]
 
 
 def _column_index(value: Any, names: tuple[str, ...]) -> int:

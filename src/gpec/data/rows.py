@@ -28,7 +28,7 @@ class Rows:
     embedded : array of shape (n, D)
         In the space of distances, as :meth:`Schema.embed` gives them.
     encoded : array of shape (n, d)
-        As the package works on them: numbers as they are, categories as codes.
+        As the package works on them: numbers as they are, categories as codes, a missing value as NaN.
     coordinates : tuple of int arrays, or None
         The columns of ``embedded`` that belong to each feature; None where the columns are the features.
     ask : function or None

@@ -1,79 +1,100 @@
 """How the user's rows look, and how far apart two of them are.
 
 A :class:`Schema` is learned once from the rows given to ``fit``. Inside the package every row is a float64 vector with
-one entry for each original column ("encoded": numbers as they are, categories as integer codes). ``decode`` gives the
-user's model the kind of rows it knows; ``embed`` maps encoded rows into the space in which all distances are measured:
-standardised numbers, and one 0/1 coordinate for each category.
+one entry for each original column ("encoded": numbers as they are, categories as integer codes, dates as the time since
+the earliest one, a missing value as NaN). ``decode`` gives the user's model the kind of rows it knows; ``embed`` maps
+encoded rows into the space in which all distances are measured: standardised numbers, one 0/1 coordinate for each
+category, and one more for each column that had missing values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from gpec.data._columns import categorical_columns, flattened, missing_value, numbers, refuse_container, sorted_unique
+from gpec.data._columns import (
+    MARKERS,
+    as_series,
+    categorical_columns,
+    marker_of,
+    missing_value,
+    nullable,
+    numbers,
+    sorted_unique,
+)
+from gpec.data._dates import as_dates, date_numbers, date_origin, day_of, is_date
+from gpec.data._polars import to_polars
+from gpec.data._scales import column_moments, mismatch_scale, robust_moments
+from gpec.data._state import dtype_of, dtype_state, index_of, index_state
+from gpec.data._tables import Table, read_table
 from gpec.errors import InputError
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Schema", "column_moments"]
 
 # Squared distances between rows beyond this would overflow.
 _LARGEST = 1e151
+# A missing number lies at most this many deviations from the centre of its column, however rare it is.
+_FARTHEST_MISSING = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Columns of the user's rows: names, categories and scales."""
+    """Columns of the user's rows: names, categories, dates, missing values and scales."""
 
     names: tuple[str, ...]
     labels: tuple[Any, ...] | None  # column labels of the DataFrame, None for arrays
     categories: dict[int, pd.Index]  # categorical column -> its categories
-    dtypes: dict[int, Any]  # categorical column -> pandas dtype
-    center: FloatArray
+    dtypes: dict[int, Any]  # column that is a category, a date or nullable -> its dtype
+    center: FloatArray  # of the embedding; 0 without standardisation
     scale: FloatArray  # for a categorical column: distance between two categories
+    missing: BoolArray  # columns that had missing values in fit
+    home: FloatArray  # where a missing number sits in its column, in the units of the column
+    gap: FloatArray  # its embedded distance from there
     shape: tuple[int, ...] | None = None  # of one image, where rows are images and not vectors
+    origins: dict[int, int] = field(default_factory=dict)  # column of dates -> the earliest, in units of its dtype
+    markers: dict[int, str] = field(default_factory=dict)  # column of objects -> what stands for a missing value
+    polars: tuple[str, ...] | None = None  # types of the columns of a polars frame
 
     @classmethod
     def learn(
         cls, X: Any, *, categorical_features: Any = "auto", standardize: bool = True
     ) -> tuple[Schema, FloatArray]:
         """Learn the columns of ``X``; also return ``X`` encoded."""
-        refuse_container(X, "X")
-        if isinstance(X, pd.DataFrame):
-            labels, shape = tuple(X.columns), None
-            names = tuple(str(label) for label in labels)
-            if len(set(names)) != len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise InputError(f"X has several columns named {twice!r}; rename them so that each has its own name.")
-            columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        else:
-            array, shape = flattened(X, "X")
-            labels = None
-            names = tuple(f"x{j}" for j in range(array.shape[1]))
-            columns = [pd.Series(array[:, j]) for j in range(array.shape[1])]
+        table = read_table(X, "X")
+        columns, labels = table.columns, table.labels
         if not columns:
             raise InputError("X has 0 columns; at least 1 is needed.")
-        chosen = categorical_columns(columns, names, categorical_features, is_frame=labels is not None)
+        names = tuple(f"x{j}" for j in range(len(columns))) if labels is None else tuple(str(c) for c in labels)
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"X has several columns named {twice!r}; rename them so that each has its own name.")
         categories: dict[int, pd.Index] = {}
         dtypes: dict[int, Any] = {}
-        for j in chosen:
-            column = columns[j]
-            if column.isna().any():
-                raise missing_value("X", int(column.isna().to_numpy().argmax()), names[j])
+        origins: dict[int, int] = {}
+        markers: dict[int, str] = {}
+        for j in categorical_columns(columns, names, categorical_features, is_frame=labels is not None):
+            column = as_series(columns[j])
             dtypes[j] = column.dtype
-            if isinstance(column.dtype, pd.CategoricalDtype):
-                categories[j] = column.cat.categories
-            else:
-                categories[j] = pd.Index(sorted_unique(column))
+            of_type = isinstance(column.dtype, pd.CategoricalDtype)
+            categories[j] = column.cat.categories if of_type else pd.Index(sorted_unique(column))
+            if column.dtype == object:
+                markers[j] = marker_of(column)
+        for j, column in enumerate(columns):
+            if j not in categories and is_date(column.dtype):
+                dtypes[j], origins[j] = column.dtype, date_origin(column, names[j], "X")
+            elif j not in categories and labels is not None and hasattr(column.dtype, "numpy_dtype"):  # nullable
+                dtypes[j] = column.dtype
         d = len(names)
-        schema = cls(names, labels, categories, dtypes, np.zeros(d), np.ones(d), shape)
-        encoded = schema.encode(X)
-        if standardize:
-            center, scale = _standardize(encoded, categories)
-            schema = replace(schema, center=center, scale=scale)
+        schema = cls(
+            names, labels, categories, dtypes, np.zeros(d), np.ones(d), np.ones(d, dtype=bool), np.zeros(d),
+            np.zeros(d), table.shape, origins, markers, table.polars,
+        )  # fmt: skip
+        encoded = schema._encoded(table, "X")
+        schema = schema._scaled(encoded, standardize)
         schema.embed(encoded)  # refuses values whose distances would overflow
         return schema, encoded
 
@@ -88,70 +109,68 @@ class Schema:
 
     @property
     def continuous(self) -> IntArray:
-        """Indices of the columns that are numbers."""
+        """Indices of the columns that are numbers or dates."""
         return np.array([j for j in range(self.n_features) if j not in self.categories], dtype=np.int64)
 
+    @property
+    def plain(self) -> bool:
+        """Whether encoded rows show what the user gave: numbers only, neither categories nor dates."""
+        return not self.categories and not self.origins
+
     def encode(self, X: Any, name: str = "X") -> FloatArray:
-        """Check rows given by the user and return them as a new float64 array."""
-        refuse_container(X, name)
-        if isinstance(X, pd.DataFrame):
-            X = self._align(X, name)
-            columns: list[Any] = [X.iloc[:, j] for j in range(X.shape[1])]
-        else:
-            array, shape = flattened(X, name)
-            if shape is not None and shape != self.shape:
-                expected = f"shape {self.shape}" if self.shape else f"{self.n_features} features"
-                raise InputError(f"{name} has rows of shape {shape}, but {expected} is expected, as in fit.")
-            columns = [array[:, j] for j in range(array.shape[1])]
-        if len(columns) != self.n_features:
+        """Check rows given by the user and return them as a new float64 array; missing values are NaN."""
+        table = read_table(X, name, self.labels).aligned(self.labels, name)
+        if table.shape is not None and table.shape != self.shape:
+            expected = f"shape {self.shape}" if self.shape else f"{self.n_features} features"
+            raise InputError(f"{name} has rows of shape {table.shape}, but {expected} is expected, as in fit.")
+        if len(table.columns) != self.n_features:
             raise InputError(
-                f"{name} has {len(columns)} features, but {self.n_features} are expected, as in the rows given to fit."
+                f"{name} has {len(table.columns)} features, but {self.n_features} are expected, as in the rows given "
+                "to fit."
             )
-        n = len(X)
-        if n == 0:
-            raise InputError(f"{name} has 0 rows; at least 1 is needed.")
-        encoded = np.empty((n, self.n_features))
-        for j, column in enumerate(columns):
-            encoded[:, j] = (
-                self._codes(column, j, name) if j in self.categories else numbers(column, self.names[j], name)
-            )
-        bad = ~np.isfinite(encoded)
-        if bad.any():
-            row, j = np.argwhere(bad)[0]
-            if np.isnan(encoded[row, j]):
-                raise missing_value(name, int(row), self.names[j])
-            raise InputError(f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it.")
+        encoded = self._encoded(table, name)
+        self._refuse_new_holes(encoded, name)
         return encoded
 
     def decode(self, Z: FloatArray) -> Any:
-        """Encoded rows as the user's model knows them: an array, or a DataFrame with the original columns."""
-        if self.labels is None:
-            if self.shape is not None:
-                return Z.reshape(len(Z), *self.shape).copy()
-            if not self.categories:
-                return Z.copy()
-            values = [self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j] for j in range(Z.shape[1])]
+        """Encoded rows as the user gave them: an array, or a pandas DataFrame with the original columns."""
+        values = [self._decoded(Z[:, j], j) for j in range(self.n_features)] if self.dtypes else []
+        if self.labels is not None:
+            frame = pd.DataFrame({j: values[j] if values else Z[:, j].copy() for j in range(self.n_features)})
+            frame.columns = pd.Index(self.labels)
+            return frame
+        if self.categories:
             numeric = all(np.asarray(v).dtype.kind in "fiub" for v in values)
             return np.column_stack([np.asarray(v, dtype=float if numeric else object) for v in values])
-        columns: dict[int, Any] = {}
-        for j in range(self.n_features):
-            columns[j] = self._categories_of(Z[:, j], j) if j in self.categories else Z[:, j].copy()
-        frame = pd.DataFrame(columns)
-        frame.columns = pd.Index(self.labels)
-        return frame
+        rows = np.column_stack(values) if self.origins else Z.copy()
+        return rows if self.shape is None else rows.reshape(len(Z), *self.shape)
+
+    def for_model(self, Z: FloatArray) -> Any:
+        """As :meth:`decode`, but a polars DataFrame if ``fit`` was given one."""
+        frame = self.decode(Z)
+        return frame if self.polars is None else to_polars(frame, self.polars)
 
     def embed(self, Z: FloatArray, name: str = "X") -> FloatArray:
-        """Encoded rows in the space of distances: standardised numbers, then 0/1 coordinates of the categories.
+        """Encoded rows in the space of distances, all finite: numbers, which are missing, 0/1 for each category.
 
-        Two different categories lie ``scale`` apart, whichever they are.
+        Two different categories lie ``scale`` apart, whichever they are; missing is one more category. A missing number
+        lies at the centre of its column, and ``gap`` away from there in a coordinate of its own.
         """
-        continuous = self.continuous
+        self._refuse_new_holes(Z, name)
+        some, holes = self.continuous, self._holes
+        absent = np.isnan(Z[:, holes])
+        filled = Z
+        if absent.any():
+            filled = Z.copy()
+            filled[:, holes] = np.where(absent, self.home[holes], Z[:, holes])
         with np.errstate(over="ignore"):
-            parts = [(Z[:, continuous] - self.center[continuous]) / self.scale[continuous]]
+            values = (filled[:, some] if self.categories else filled) - self.center[some]
+            values /= self.scale[some]
+        parts = [values, absent * self.gap[holes]]
         for j in self.categorical:
-            one_hot = Z[:, [j]] == np.arange(len(self.categories[j]))
-            parts.append(one_hot * (self.scale[j] / np.sqrt(2.0)))
-        embedded = np.hstack(parts)
+            states = [Z[:, [j]] == np.arange(len(self.categories[j])), np.isnan(Z[:, [j]])[:, : int(self.missing[j])]]
+            parts.append(np.hstack(states) * (self.scale[j] / np.sqrt(2.0)))
+        embedded = np.hstack(parts) if any(part.shape[1] for part in parts[1:]) else values
         bad = ~(np.abs(embedded) <= _LARGEST)
         if bad.any():
             row = int(np.argwhere(bad)[0, 0])
@@ -164,63 +183,121 @@ class Schema:
     @property
     def coordinates(self) -> tuple[IntArray, ...]:
         """The columns of :meth:`embed` that belong to each feature."""
-        place = {int(j): np.array([k]) for k, j in enumerate(self.continuous)}
+        place = {int(j): [k] for k, j in enumerate(self.continuous)}
         start = len(place)
+        for j in self._holes.tolist():
+            place[j].append(start)
+            start += 1
         for j in self.categorical.tolist():
-            place[j] = np.arange(start, start + len(self.categories[j]))
-            start += len(self.categories[j])
-        return tuple(place[j] for j in range(self.n_features))
+            states = len(self.categories[j]) + int(self.missing[j])
+            place[j] = list(range(start, start + states))
+            start += states
+        return tuple(np.array(place[j], dtype=np.int64) for j in range(self.n_features))
 
     def state(self) -> dict[str, Any]:
         """All there is to know, as arrays, numbers and strings."""
         return {
             "names": list(self.names),
             "labels": None if self.labels is None else list(self.labels),
-            "categories": {str(j): np.asarray(values).tolist() for j, values in self.categories.items()},
-            "dtypes": {str(j): _dtype_state(dtype) for j, dtype in self.dtypes.items()},
+            "categories": {str(j): index_state(values) for j, values in self.categories.items()},
+            "dtypes": {str(j): dtype_state(dtype) for j, dtype in self.dtypes.items()},
             "center": self.center,
             "scale": self.scale,
+            "missing": self.missing,
+            "home": self.home,
+            "gap": self.gap,
             "shape": None if self.shape is None else list(self.shape),
+            "origins": {str(j): origin for j, origin in self.origins.items()},
+            "markers": {str(j): word for j, word in self.markers.items()},
+            "polars": None if self.polars is None else list(self.polars),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Schema:
         """The schema that gave ``state``."""
-        categories, dtypes = {}, {}
-        for key, values in state["categories"].items():
-            kind = state["dtypes"][key]
-            categories[int(key)] = pd.Index(values, dtype=kind["values"])
-            dtypes[int(key)] = (
-                pd.CategoricalDtype(categories[int(key)], ordered=kind["ordered"])
-                if "ordered" in kind
-                else pd.api.types.pandas_dtype(kind["values"])
-            )
-        labels = state["labels"]
+        categories = {
+            int(key): index_of(values, state["dtypes"][key]["values"]) for key, values in state["categories"].items()
+        }
+        dtypes = {int(key): dtype_of(kind, categories.get(int(key))) for key, kind in state["dtypes"].items()}
+        labels, shape, polars = state["labels"], state["shape"], state["polars"]
         if labels is not None:
             # the labels of a MultiIndex are tuples, which JSON gives back as lists
             labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
-        shape = None if state["shape"] is None else tuple(state["shape"])
-        return cls(tuple(state["names"]), labels, categories, dtypes, state["center"], state["scale"], shape)
+        return cls(
+            tuple(state["names"]),
+            labels,
+            categories,
+            dtypes,
+            state["center"],
+            state["scale"],
+            state["missing"],
+            state["home"],
+            state["gap"],
+            shape=None if shape is None else tuple(shape),
+            origins={int(key): int(origin) for key, origin in state["origins"].items()},
+            markers={int(key): word for key, word in state["markers"].items()},
+            polars=None if polars is None else tuple(polars),
+        )
 
-    def _align(self, X: pd.DataFrame, name: str) -> pd.DataFrame:
-        if self.labels is None or tuple(X.columns) == self.labels:
-            return X
-        missing = [str(c) for c in self.labels if c not in X.columns]
-        extra = [str(c) for c in X.columns if c not in self.labels]
-        if missing or extra:
-            raise InputError(
-                f"{name} does not have the columns seen in fit (missing: {missing}, unexpected: {extra}); "
-                "pass the same columns."
-            )
-        return X[list(self.labels)]
+    @property
+    def _holes(self) -> IntArray:
+        """Indices of the numbers that may be missing."""
+        return np.array([j for j in self.continuous if self.missing[j]], dtype=np.int64)
+
+    def _scaled(self, Z: FloatArray, standardize: bool) -> Schema:
+        """The schema with scales by which two random rows differ equally much in each column, categories included."""
+        center, spread = robust_moments(Z)
+        lacking = np.isnan(Z).sum(axis=0)
+        scale, gap = spread.copy() if standardize else np.ones(self.n_features), np.zeros(self.n_features)
+        for j, codes in ((j, Z[:, j]) for j in self.categories):
+            counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64))
+            center[j], scale[j] = 0.0, mismatch_scale(np.append(counts, lacking[j])) if standardize else 1.0
+        for j in () if standardize else self.origins:
+            scale[j] = day_of(self.dtypes[j])
+        for j in self.continuous[lacking[self.continuous] > 0]:
+            apart = mismatch_scale(np.array([len(Z) - lacking[j], lacking[j]]))
+            gap[j] = min(apart, _FARTHEST_MISSING) * (spread[j] / scale[j])
+        return replace(
+            self,
+            center=center if standardize else np.zeros(self.n_features),
+            scale=scale,
+            missing=lacking > 0,
+            home=center,
+            gap=gap,
+        )
+
+    def _encoded(self, table: Table, name: str) -> FloatArray:
+        if table.n_rows == 0:
+            raise InputError(f"{name} has 0 rows; at least 1 is needed.")
+        encoded = np.empty((table.n_rows, self.n_features))
+        for j, column in enumerate(table.columns):
+            if j in self.categories:
+                encoded[:, j] = self._codes(column, j, name)
+            elif j in self.origins:
+                encoded[:, j] = date_numbers(column, self.dtypes[j], self.origins[j], self.names[j], name)
+            else:
+                encoded[:, j] = numbers(column, self.names[j], name)
+        infinite = np.isinf(encoded)
+        if infinite.any():
+            row, j = np.argwhere(infinite)[0]
+            raise InputError(f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it.")
+        encoded[np.isnan(encoded)] = np.nan  # one NaN of many, and one zero of two: equal rows have equal bytes
+        encoded += 0.0
+        return encoded
+
+    def _refuse_new_holes(self, Z: FloatArray, name: str) -> None:
+        new = np.isnan(Z) & ~self.missing
+        if new.any():
+            row, j = np.argwhere(new)[0]
+            raise missing_value(name, int(row), self.names[j])
 
     def _codes(self, column: Any, j: int, name: str) -> FloatArray:
         categories = self.categories[j]
-        series = pd.Series(column)
-        absent = series.isna().to_numpy()
-        if absent.any():
-            raise missing_value(name, int(absent.argmax()), self.names[j])
-        codes = categories.get_indexer(pd.Index(series.to_numpy()))
+        series = as_series(column)
+        known = series.notna().to_numpy()
+        codes = np.full(len(series), np.nan)
+        if known.any():
+            codes[known] = categories.get_indexer(pd.Index(series.to_numpy()[known]))
         unknown = codes < 0
         if unknown.any():
             row = int(unknown.argmax())
@@ -228,40 +305,25 @@ class Schema:
                 f"{name} has the category {series.tolist()[row]!r} in row {row}, column '{self.names[j]}', which did "
                 "not occur in fit; fit again with rows that contain it."
             )
-        return np.asarray(codes, dtype=np.float64)
+        return codes
+
+    def _decoded(self, values: FloatArray, j: int) -> Any:
+        if j in self.origins:
+            return as_dates(values, self.dtypes[j], self.origins[j])
+        if j in self.categories:
+            return self._categories_of(values, j)
+        return nullable(values, self.dtypes[j]) if j in self.dtypes else values.copy()
 
     def _categories_of(self, codes: FloatArray, j: int) -> Any:
-        indices = np.rint(codes).astype(np.int64)
+        absent = np.isnan(codes)
+        indices = np.where(absent, -1, np.rint(np.where(absent, 0, codes))).astype(np.int64)
         if isinstance(self.dtypes[j], pd.CategoricalDtype):
             return pd.Categorical.from_codes(indices.tolist(), dtype=self.dtypes[j])
-        values = self.categories[j].take(indices)
-        return (
-            pd.Series(values.to_numpy(), dtype=self.dtypes[j]).array if self.labels is not None else values.to_numpy()
-        )
-
-
-def _dtype_state(dtype: Any) -> dict[str, Any]:
-    if isinstance(dtype, pd.CategoricalDtype):
-        return {"values": str(dtype.categories.dtype), "ordered": bool(dtype.ordered)}
-    return {"values": str(dtype)}
-
-
-def column_moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each column, the latter 1 where it does not vary."""
-    largest = np.abs(Z).max(axis=0)
-    unit = np.where(largest > 0, largest, 1.0)  # squares of raw values may overflow or vanish
-    reduced = Z / unit
-    spread = reduced.std(axis=0)
-    varies = (np.ptp(Z, axis=0) > 0) & (spread > 10 * np.finfo(float).eps)
-    return reduced.mean(axis=0) * unit, np.where(varies, spread * unit, 1.0)
-
-
-def _standardize(Z: FloatArray, categories: dict[int, pd.Index]) -> tuple[FloatArray, FloatArray]:
-    """Center and scale of each column; two random rows then differ equally much in each, categories included."""
-    center, scale = column_moments(Z)
-    for j in categories:
-        share = np.bincount(Z[:, j].astype(np.int64)) / len(Z)
-        mismatch = 1.0 - float(share @ share)  # chance that two rows differ
-        center[j] = 0.0
-        scale[j] = np.sqrt(2.0 / mismatch) if mismatch > 0 else 1.0
-    return center, scale
+        if absent.any():
+            values = np.full(len(codes), MARKERS[self.markers.get(j, "None")], dtype=object)
+            values[~absent] = self.categories[j].to_numpy()[indices[~absent]]
+            if self.labels is None and self.categories[j].dtype.kind in "fiub":
+                return np.where(absent, np.nan, values).astype(np.float64)
+        else:
+            values = self.categories[j].take(indices).to_numpy()
+        return pd.Series(values, dtype=self.dtypes[j]) if self.labels is not None else values

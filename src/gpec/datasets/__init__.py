@@ -1,7 +1,8 @@
-"""The paper's data sets, one call each."""
+"""The paper's data sets and a few everyday tables, one call each."""
 
 from gpec.datasets.base import Dataset
 from gpec.datasets.catalogue import available
+from gpec.datasets.everyday import california_housing, titanic
 from gpec.datasets.images import cifar10, fashion_mnist, mnist
 from gpec.datasets.nhanes import nhanes_diabetes
 from gpec.datasets.synthetic import CurveModel, absolute_boundary, cosine_boundary, linear_boundary
@@ -12,6 +13,7 @@ __all__ = [
     "Dataset",
     "absolute_boundary",
     "available",
+    "california_housing",
     "census",
     "cifar10",
     "cosine_boundary",
@@ -22,4 +24,5 @@ __all__ = [
     "nhanes_diabetes",
     "online_shoppers",
     "pima",
+    "titanic",
 ]

@@ -95,6 +95,22 @@ FILES: dict[str, tuple[File, ...]] = {
             "6bfe5d0f379d17a0e0819b996407e3c09bf80febd4287f2ed212190dfff154af",
         ),
     ),
+    "titanic": (
+        File(
+            "titanic/titanic.csv",
+            "https://raw.githubusercontent.com/mwaskom/seaborn-data/master/titanic.csv",
+            57_018,
+            "81787d320d7f7b03df935e91de8bd19e11d45c5bbcab86ef4d4a76dc91b7d4f2",
+        ),
+    ),
+    "california_housing": (
+        File(
+            "california_housing/housing.csv",
+            "https://raw.githubusercontent.com/ageron/handson-ml2/master/datasets/housing/housing.csv",
+            1_423_529,
+            "2364609dc48bec7df3ba9dbb7041478e704ecddcee70ef1827ec3fc49d22c0cc",
+        ),
+    ),
     "mnist": _idx(
         "mnist",
         _MNIST,

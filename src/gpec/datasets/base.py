@@ -17,25 +17,25 @@ __all__ = ["Dataset", "stratified_split"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows, their classes, and what is known about both.
+    """Rows, their classes or another target, and what is known about both.
 
     Attributes
     ----------
     name : str
         Name of the loader.
     X : DataFrame of shape (n, d), or uint8 array of shape (n, height, width) or (n, channels, height, width)
-        Features. Categories are integer codes; :meth:`named` gives them their names.
-    y : int array of shape (n,)
-        Index into ``class_names``; of two classes, 1 is the one to be found.
+        Features. Categories are integer codes, which :meth:`named` gives their names, or text where the file has text.
+    y : int or float array of shape (n,)
+        Index into ``class_names``; of two classes, 1 is the one to be found. A numeric target is as it is (floats).
     feature_names, class_names : tuple of str
-        In the order of columns (of pixels, row by row) and of ``y``.
+        In the order of columns (of pixels, row by row) and of ``y``; without class names the target is numeric.
     categorical_features : tuple of str
-        Columns whose codes have no order; pass them to :class:`gpec.GPEC` under the same name.
+        Columns whose values have no order; pass them to :class:`gpec.GPEC` under the same name.
     categories : mapping
         For each coded column the name of each code.
     train, test : int arrays
         Rows of the two parts of the split. It never changes: the official one where there is one, else 80% and 20% of
-        each class.
+        each class, or of all rows.
     description : str
         What the data are, their origin, licence, and what to cite.
     model : object or None
@@ -44,7 +44,7 @@ class Dataset:
 
     name: str
     X: Any
-    y: IntArray
+    y: npt.NDArray[Any]
     feature_names: tuple[str, ...]
     class_names: tuple[str, ...]
     train: IntArray
@@ -63,11 +63,11 @@ class Dataset:
         return self._rows(self.test)
 
     @property
-    def y_train(self) -> IntArray:
+    def y_train(self) -> npt.NDArray[Any]:
         return self.y[self.train]
 
     @property
-    def y_test(self) -> IntArray:
+    def y_test(self) -> npt.NDArray[Any]:
         return self.y[self.test]
 
     def named(self) -> pd.DataFrame:
@@ -86,7 +86,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.X.shape)
-        return f"<gpec.datasets {self.name}: X {shape}, {len(self.class_names)} classes, {len(self.train):,} to train>"
+        target = f"{len(self.class_names)} classes" if self.class_names else "a numeric target"
+        return f"<gpec.datasets {self.name}: X {shape}, {target}, {len(self.train):,} to train>"
 
     def _rows(self, rows: IntArray) -> Any:
         return self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]

@@ -9,13 +9,15 @@ from gpec.datasets._registry import FILES
 
 __all__ = ["available"]
 
-# rows, features, classes
+# rows, features, classes (0 for a numeric target)
 _SIZES = {
     "census": (32_561, 12, 2),
     "online_shoppers": (12_330, 17, 2),
     "german_credit": (1_000, 24, 2),
     "nhanes_diabetes": (3_183, 27, 2),
     "pima": (768, 8, 2),
+    "titanic": (891, 13, 2),
+    "california_housing": (20_640, 9, 0),
     "mnist": (70_000, 784, 10),
     "fashion_mnist": (70_000, 784, 10),
     "cifar10": (60_000, 3_072, 10),
@@ -31,8 +33,8 @@ def available() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row for each loader, with ``rows``, ``features``, ``classes``, ``megabytes`` (to download) and ``cached``
-        (in the cache, or in the folder named by ``GPEC_DATA``).
+        One row for each loader, with ``rows``, ``features``, ``classes`` (0 for a numeric target), ``megabytes`` (to
+        download) and ``cached`` (in the cache, or in the folder named by ``GPEC_DATA``).
     """
     lines = []
     for name, (rows, features, classes) in _SIZES.items():

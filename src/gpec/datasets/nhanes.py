@@ -91,7 +91,7 @@ def nhanes_diabetes(*, leaky: bool = True, unknown: Literal["drop", "negative"] 
     stays HUD080 (0 without any, HUQ071), told high blood pressure BPQ020, close relative with diabetes MCQ300C.
 
     Refused and don't-know codes are missing, by each variable's own code, and so is a diastolic pressure of 0 (no sound
-    was heard). Many models, and :class:`gpec.GPEC`, want missing values filled first:
+    was heard). :class:`gpec.GPEC` takes missing values if the model does; many models want them filled first:
     ``SimpleImputer(strategy="median").set_output(transform="pandas").fit_transform(data.X)``.
 
     Parameters

@@ -1,7 +1,7 @@
 """Attributions and their own noise."""
 
 from gpec.explainers._registry import make_explainer
-from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel, TreeShap
+from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
 from gpec.explainers.captum import CaptumAdapter
@@ -9,6 +9,7 @@ from gpec.explainers.cxplain import CXPlain
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
+from gpec.explainers.tree import TreeShap
 
 __all__ = [
     "Attribution",

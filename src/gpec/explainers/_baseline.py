@@ -11,8 +11,15 @@ __all__ = ["typical_row"]
 
 
 def typical_row(background: FloatArray, schema: Schema) -> FloatArray:
-    """The mean of each number and the most frequent category of each other column, as an encoded row ``(d,)``."""
+    """The mean of each number and the most frequent category of each other column, as an encoded row ``(d,)``.
+
+    Missing numbers do not count, unless all are; missing may be the most frequent category.
+    """
     row = np.asarray(background.mean(axis=0), dtype=np.float64)
+    absent = np.isnan(background)
+    for j in np.flatnonzero(absent.any(axis=0) & ~absent.all(axis=0)):
+        row[j] = background[~absent[:, j], j].mean()
     for j in schema.categorical:
-        row[j] = np.bincount(background[:, j].astype(np.int64)).argmax()
+        counts = np.bincount(background[~absent[:, j], j].astype(np.int64), minlength=1)
+        row[j] = counts.argmax() if counts.max() >= absent[:, j].sum() else np.nan
     return row

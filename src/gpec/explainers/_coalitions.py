@@ -1,6 +1,8 @@
-"""What a coalition of features is worth: the model's probability when the other features come from background rows.
+"""What a coalition of features is worth: the model's output when the other features come from background rows.
 
-    v(S) = sum_b w_b p(x_S, b_notS)
+    v(S) = sum_b w_b f(x_S, b_notS)
+
+where ``f`` is the probability, or its log-odds.
 
 A background row that agrees with ``x`` in some features leaves only the others to play: with that row a coalition is
 worth what its part among the differing features is worth. So masked rows are shared wherever they are the same.
@@ -17,39 +19,47 @@ from typing import Any
 import numpy as np
 
 from gpec._validation import check_auto_count
+from gpec.data import same_values
 from gpec.errors import ModelCallError, ModelOutputError
+from gpec.explainers._linked import Link, LinkedExplainer
+from gpec.explainers._missing import unique_rows
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
-from gpec.explainers.base import Explainer
-from gpec.models import Model
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["CountsCoalitions", "MaskedModel", "Queue", "games", "put_enumeration", "put_games"]
+__all__ = ["CountsCoalitions", "MaskedModel", "Queue", "enumeration_cost", "games", "put_enumeration", "put_games"]
 
 Use = Callable[[FloatArray], Any]
 
-_ENTRIES_AT_ONCE = 2_000_000  # 16 MB of masked rows
+_ENTRIES_AT_ONCE = 3_500_000  # 28 MB of masked rows
 _ROWS_AT_ONCE = 65_536
+_BATCH_ROWS = 16_384  # the model is called with at most so many: a few more would be a call of their own
+_COUNTED_ROWS = 256  # explained rows by which the cost of all is told
 
 
-class CountsCoalitions(Explainer):
+class CountsCoalitions(LinkedExplainer):
     """Base of KernelSHAP, ours and shap's: its budget is a number of coalitions."""
 
-    unit = "probability"
+    remedy = (
+        "fewer background rows or a smaller n_samples cost less, and explainer='tree' reads trees without asking the "
+        "model"
+    )
 
-    def __init__(self, n_samples: int | str = "auto") -> None:
+    def __init__(self, n_samples: int | str = "auto", *, link: Link = "identity") -> None:
         self.n_samples = n_samples
+        self.link = link
 
     def check(self) -> None:
+        super().check()
         check_auto_count("n_samples", self.n_samples)
 
 
 class MaskedModel:
-    """A model, and the background rows that stand in for features left out of a coalition.
+    """What is explained of a model, and the background rows that stand in for features left out of a coalition.
 
     Parameters
     ----------
-    model : Model
-        It has been called before, so that the number of its classes is known.
+    outputs_of : function
+        Encoded rows to ``(n, c)``: the model's probabilities, or their log-odds.
     background : array of shape (B, d)
         Encoded rows.
     merge : bool
@@ -62,30 +72,49 @@ class MaskedModel:
     weights : array of shape (B,)
         Their weights, of sum 1.
     answers : array of shape (B, c)
-        The model's probabilities for them.
+        What is explained of them.
     base : array of shape (c,)
         The value of the empty coalition.
     at_once : int
-        Masked rows predicted in one call, about.
+        Masked rows predicted together, at most (but never less than one question).
     """
 
-    def __init__(self, model: Model, background: FloatArray, *, merge: bool = True) -> None:
-        self.model = model
+    def __init__(
+        self, outputs_of: Callable[[FloatArray], FloatArray], background: FloatArray, *, merge: bool = True
+    ) -> None:
+        self.outputs_of = outputs_of
         self.rows, self.weights = background, np.full(len(background), 1 / len(background))
         if merge:
-            self.rows, counts = np.unique(background, axis=0, return_counts=True)
+            self.rows, counts = unique_rows(background)
             self.weights = counts / len(background)
-        self.answers = model.probabilities(self.rows)
+        self.answers = outputs_of(self.rows)
         self.base = self.weights @ self.answers
-        self.at_once = max(256, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // background.shape[1]))
+        at_once = max(256, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // background.shape[1]))
+        self.at_once = at_once - at_once % _BATCH_ROWS if at_once > _BATCH_ROWS else at_once
 
     def answers_to(self, Z: FloatArray) -> FloatArray:
-        """Probabilities of the rows to be explained, ``(n, c)``; an error of the model names them."""
+        """What is explained of the rows to be explained, ``(n, c)``; an error of the model names them."""
         try:
-            return self.model.probabilities(Z)
+            return self.outputs_of(Z)
         except (ModelCallError, ModelOutputError) as error:
             error.explained = error.rows
             raise
+
+    def differs(self, x: FloatArray, references: Any = slice(None)) -> BoolArray:
+        """Where background rows differ from a row, ``(r, d)``: a missing value equals a missing value."""
+        return ~same_values(x, self.rows[references])
+
+    def enumeration_rows(self, Z: FloatArray, most: float = np.inf) -> int:
+        """Model rows for all coalitions of the rows ``Z``, where a row may have ``most``; a share of them tells."""
+        some = Z[:: -(-len(Z) // _COUNTED_ROWS)]
+        each = [min(most, float(enumeration_cost(self.differs(x)).sum())) for x in some]
+        return int(np.mean(each) * len(Z))
+
+
+def enumeration_cost(differs: BoolArray) -> FloatArray:
+    """Model rows for all coalitions of the features in which two rows differ, ``(r, d)`` to ``(r,)``."""
+    # no more than a double can hold
+    return np.asarray(np.exp2(np.minimum(differs.sum(axis=1), 1_000)) - 2).clip(0)
 
 
 class Queue:
@@ -109,17 +138,17 @@ class Queue:
 
         ``use`` will be called with the answers ``(r, c)``, sooner or later, and in order.
         """
+        if self._count + len(reference) > self.game.at_once:
+            self.flush()
         self._waiting.append((row, taken, reference, use))
         self._count += len(reference)
-        if self._count >= self.game.at_once:
-            self.flush()
 
     def share(self, row: int, p: FloatArray, taken: BoolArray, reference: IntArray, use: Use) -> None:
         """As :meth:`put`, but equal masked rows are predicted once, and those equal to one of the two not at all.
 
         ``p (c,)`` is the model's answer to the explained row.
         """
-        differs = np.not_equal(self.Z[row], self.game.rows[reference])
+        differs = self.game.differs(self.Z[row])[reference]
         taken = taken & differs
         size = taken.sum(axis=1)
         none, every = np.equal(size, 0), np.equal(size, differs.sum(axis=1))
@@ -143,9 +172,14 @@ class Queue:
         lengths = [len(reference) for _, _, reference, _ in waiting]
         answers = np.empty((0, self.game.answers.shape[1]))
         if sum(lengths):
-            masked = [np.where(taken, self.Z[row], self.game.rows[part]) for row, taken, part, _ in waiting]
+            masked, start = np.empty((sum(lengths), self.Z.shape[1])), 0
+            for (row, taken, part, _), length in zip(waiting, lengths, strict=True):
+                some = masked[start : start + length]
+                np.take(self.game.rows, part, axis=0, out=some, mode="clip")  # "raise" would buffer
+                np.copyto(some, self.Z[row], where=taken)
+                start += length
             try:
-                answers = self.game.model.probabilities(np.concatenate(masked))
+                answers = self.game.outputs_of(masked)
             except (ModelCallError, ModelOutputError) as error:
                 owner = np.repeat([row for row, _, _, _ in waiting], lengths)
                 error.explained = (int(owner[error.rows[0]]), int(owner[error.rows[1]]))
@@ -164,7 +198,7 @@ def games(
     Gives background rows ``(g,)`` of the same ``m > 0`` and the players ``(g, m)``, so many at once that
     ``n_coalitions`` of each (None for all) fit into one prediction.
     """
-    differs = np.not_equal(queue.Z[row], queue.game.rows[references])
+    differs = queue.game.differs(queue.Z[row], references)
     counts = differs.sum(axis=1)
     for m in np.unique(counts[counts > 0]).tolist():
         members = np.flatnonzero(counts == m)
@@ -176,14 +210,17 @@ def games(
 
 def put_games(queue: Queue, row: int, references: IntArray, players: IntArray, masks: BoolArray, use: Use) -> None:
     """Ask for the values ``(g, s, c)`` of coalitions ``masks (g, s, m)``, or ``(1, s, m)``, of ``players (g, m)``."""
-    g, s = len(references), masks.shape[1]
-    taken = np.zeros((g, s, queue.Z.shape[1]), dtype=bool)
-    taken[np.arange(g)[:, None], :, players] = masks.swapaxes(1, 2)
+    g, s, d = len(references), masks.shape[1], queue.Z.shape[1]
+    if players.shape[1] == d:  # everyone plays
+        taken = np.broadcast_to(masks, (g, s, d))
+    else:
+        taken = np.zeros((g, s, d), dtype=bool)
+        taken[np.arange(g)[:, None], :, players] = masks.swapaxes(1, 2)
 
     def use_shaped(answers: FloatArray) -> None:
         use(answers.reshape(g, s, answers.shape[1]))
 
-    queue.put(row, taken.reshape(g * s, taken.shape[2]), np.repeat(references, s), use_shaped)
+    queue.put(row, taken.reshape(g * s, d), np.repeat(references, s), use_shaped)
 
 
 def put_enumeration(queue: Queue, row: int, p: FloatArray, references: IntArray, total: FloatArray) -> None:

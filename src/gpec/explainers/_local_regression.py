@@ -12,9 +12,10 @@ from gpec._shapes import at_the_door
 from gpec._validation import check_auto, check_choice, check_count, check_positive
 from gpec.errors import InputError, NotFittedError
 from gpec.explainers._bayes_regression import LinearPosterior, Moments
+from gpec.explainers._linked import LinkedExplainer
 from gpec.explainers._perturbation import Neighborhood, Perturbed, Perturbs, batch
 from gpec.explainers.attribution import Attribution
-from gpec.explainers.base import Explainer, row_seed
+from gpec.explainers.base import row_seed
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
@@ -25,25 +26,30 @@ _CANDIDATES = 10  # for each perturbation that focused sampling picks
 _FOCUSED_BATCHES = 4  # they make up half of the perturbations
 
 
-class LocalRegression(Explainer):
+class LocalRegression(LinkedExplainer):
     """Base of explainers that regress the model's answers to perturbations of a row.
 
     A subclass says how perturbations are made (:meth:`_maker`) and how the regression is solved (``_explain``).
     """
 
     stochastic = True
+    threads = True
+    remedy = "a smaller n_samples costs less"
     n_samples: int
 
     @abstractmethod
     def _maker(self) -> Perturbs: ...
 
-    def _model_rows(self) -> int:
+    def _perturbed_rows(self) -> int:
         """Perturbed rows made at once for one explained row."""
         return self.n_samples
 
+    def model_rows(self, Z: FloatArray) -> int:
+        return len(Z) * self.n_samples
+
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        self.rows_at_once = max(1, min(1_024, _FLOATS_AT_ONCE // (self._model_rows() * background.shape[1])))
+        self.rows_at_once = max(1, min(1_024, _FLOATS_AT_ONCE // (self._perturbed_rows() * background.shape[1])))
 
     def _outputs(self, perturbed: Perturbed) -> FloatArray:
         """The model's answers ``(n, s, c)`` to perturbations, those of one perturbation averaged."""
@@ -55,7 +61,7 @@ class LocalRegression(Explainer):
 class PerturbsNeighbors(LocalRegression):
     """Perturbs as LIME does, with what it learned of the training rows."""
 
-    unit = "probability per standard deviation, or for the row's own category"
+    measures = "{} per standard deviation, or for the row's own category"
     learns = True
     kernel_width: float | str
     around: Literal["data", "row"]
@@ -66,20 +72,21 @@ class PerturbsNeighbors(LocalRegression):
         check_choice("around", self.around, ("data", "row"))
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        self.mean_, self.scale_, self.frequencies_ = Neighborhood.statistics(rows, self.model_.schema)
+        statistics = Neighborhood.statistics(rows, self.model_.schema)
+        self.mean_, self.scale_, self.frequencies_, self.missing_ = statistics
 
     def fitted_state(self) -> dict[str, Any]:
         shares = {str(j): share for j, share in self.frequencies_.items()}  # keys of JSON are text
-        return {"mean": self.mean_, "scale": self.scale_, "frequencies": shares}
+        return {"mean": self.mean_, "scale": self.scale_, "frequencies": shares, "missing": self.missing_}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.mean_, self.scale_ = state["mean"], state["scale"]
+        self.mean_, self.scale_, self.missing_ = state["mean"], state["scale"], state["missing"]
         self.frequencies_ = {int(j): share for j, share in state["frequencies"].items()}
 
     def _maker(self) -> Perturbs:
         auto = 0.75 * np.sqrt(len(self.mean_))
         width = float(auto if isinstance(self.kernel_width, str) else self.kernel_width)
-        return Neighborhood(self.mean_, self.scale_, self.frequencies_, width, self.around)
+        return Neighborhood(self.mean_, self.scale_, self.frequencies_, self.missing_, width, self.around)
 
 
 class BayesRegression(LocalRegression):
@@ -106,8 +113,8 @@ class BayesRegression(LocalRegression):
                     "raise it, or leave target_width at None."
                 )
 
-    def _model_rows(self) -> int:
-        return super()._model_rows() * (_CANDIDATES if self.sampling == "focused" else 1)
+    def _perturbed_rows(self) -> int:
+        return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)
 
     def posterior(self, X: Any) -> LinearPosterior:
         """The whole posterior for the rows ``X``, from the perturbations behind ``explainer(X)``.

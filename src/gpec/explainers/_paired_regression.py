@@ -9,6 +9,7 @@ tell of ``phi`` only through ``y = (v(S) - v(not S)) / 2``, which is regressed o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 __all__ = ["Design", "draw_design"]
 
 _SMALL_COUNT = 2_048  # up to here a random key for each is cheaper than drawing for one game after the other
+_LARGE_COUNT = 2**62  # so many pairs that none is drawn twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,8 @@ class Design:
         z = self.half - share  # 1_S less its part along the constraint
         y = (worth[:, :p] - worth[:, p:]) / 2 - (share - 0.5) * whole  # less the constraint's part, too
         weighted = self.weight[:, None] * z
-        A = weighted.swapaxes(1, 2) @ z
+        root = np.sqrt(self.weight)[:, None] * z
+        A = root.swapaxes(1, 2) @ root  # a matrix times itself is half the work
         A += np.trace(A, axis1=1, axis2=2)[:, None, None] / m**2  # regular; solutions stay orthogonal to the constraint
         gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): what each y adds to each value
         slopes = gain @ y
@@ -100,9 +103,13 @@ def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Des
     """
     counts = [comb(m, k) if 2 * k < m else comb(m - 1, k - 1) for k in range(1, m // 2 + 1)]
     chosen = _allocate(m, counts, n_samples // 2)
-    half, weight, strata, first = [], [], [], 0
+    large = [k for k, count in enumerate(counts, start=1) if count >= _LARGE_COUNT]
+    first_large = large[0] if large else len(counts) + 1  # from here on all are, for counts rise
+    half = [_draw_pairs(m, k, (g, chosen[k - 1]), counts[k - 1], rng) for k in range(1, first_large)]
+    if large:
+        half.append(_draw_large(m, np.repeat(large, chosen[first_large - 1 :]), g, rng))
+    weight, strata, first = [], [], 0
     for k, (n, count) in enumerate(zip(chosen, counts, strict=True), start=1):
-        half.append(_draw_pairs(m, k, (g, n), count, rng))
         share = (m - 1) / (k * (m - k)) * (0.5 if 2 * k == m else 1.0)  # of all pairs of this size
         weight.append(np.full(n, share / n))
         strata.append((first, first + n, count))
@@ -137,18 +144,27 @@ def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
 def _draw_pairs(m: int, k: int, shape: tuple[int, int], count: int, rng: np.random.Generator) -> BoolArray:
     """For each of ``g`` games ``n`` of the ``count`` pairs of coalitions of sizes ``k`` and ``m - k``, none twice."""
     masks = np.zeros((*shape, m), dtype=bool)
-    if count >= 2**62:  # so many that none comes twice
-        np.put_along_axis(masks, rng.random(masks.shape).argsort(axis=2)[:, :, :k], True, axis=2)
-        return masks
     # The combinatorial number system. If both of a pair have this size, the ranks below ``count`` are those of the
     # coalitions without the last player, one of each pair.
     rank = _draw_ranks(shape, count, rng)
     for left in range(k, 0, -1):
-        binomials = np.array([comb(c, left) for c in range(m)])
+        binomials = _binomials(m, left)
         player = np.searchsorted(binomials, rank, side="right") - 1
         np.put_along_axis(masks, player[:, :, None], True, axis=2)
         rank = rank - binomials[player]
     return masks
+
+
+@lru_cache(maxsize=1_024)
+def _binomials(m: int, left: int) -> IntArray:
+    return np.array([comb(c, left) for c in range(m)])
+
+
+def _draw_large(m: int, sizes: IntArray, g: int, rng: np.random.Generator) -> BoolArray:
+    """For each of ``g`` games a coalition of each of the sizes."""
+    keys = rng.random((g, len(sizes), m))
+    last = np.broadcast_to((sizes - 1)[:, None], (g, len(sizes), 1))
+    return np.asarray(keys <= np.take_along_axis(np.sort(keys, axis=2), last, axis=2))
 
 
 def _draw_ranks(shape: tuple[int, int], count: int, rng: np.random.Generator) -> IntArray:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from gpec.data import Schema
+from gpec.data import Schema, same_values
 from gpec.data.schema import column_moments
 from gpec.typing import BoolArray, FloatArray, IntArray
 
@@ -74,12 +74,18 @@ class Neighborhood:
     they are the row's own, else 0. The weight is ``exp(-D^2 / (2 width^2))``, D being the distance to the row in these
     features. The anchor is the row itself.
 
+    Values are missing as often as in the training rows. A missing category is one more category. Where the row's own
+    number is missing, a missing one is described by 1 and any other by 0. Where it is not, a missing one is described
+    by 0, the mean, where it has no say in the slope.
+
     Attributes
     ----------
     mean, scale : arrays of shape (d,)
         0 and 1 for categorical columns.
     frequencies : dict of int to array
-        Shares of the categories of each categorical column.
+        Shares of the categories of each categorical column among the rows that have one.
+    missing : array of shape (d,)
+        Share of the rows in which a column is missing.
     width : float
         Kernel width.
     around : {"data", "row"}
@@ -89,29 +95,37 @@ class Neighborhood:
     mean: FloatArray
     scale: FloatArray
     frequencies: dict[int, FloatArray]
+    missing: FloatArray
     width: float
     around: Literal["data", "row"] = "data"
 
     @staticmethod
-    def statistics(rows: FloatArray, schema: Schema) -> tuple[FloatArray, FloatArray, dict[int, FloatArray]]:
-        """Mean and scale of the columns, and shares of the categories, of encoded rows."""
+    def statistics(
+        rows: FloatArray, schema: Schema
+    ) -> tuple[FloatArray, FloatArray, dict[int, FloatArray], FloatArray]:
+        """Mean and scale of the columns, shares of the categories and of missing values, of encoded rows."""
         mean, scale = column_moments(rows)
+        absent = np.isnan(rows)
         frequencies = {}
         for j in schema.categorical.tolist():
             mean[j], scale[j] = 0.0, 1.0
-            counts = np.bincount(rows[:, j].astype(np.int64), minlength=len(schema.categories[j]))
-            frequencies[j] = counts / len(rows)
-        return mean, scale, frequencies
+            codes = rows[~absent[:, j], j].astype(np.int64)
+            frequencies[j] = np.bincount(codes, minlength=len(schema.categories[j])) / max(1, len(codes))
+        return mean, scale, frequencies, absent.mean(axis=0)
 
     def draw(self, Z: FloatArray, generators: Sequence[np.random.Generator], size: int) -> Perturbed:
         rows = np.stack([generator.standard_normal((size, Z.shape[1])) for generator in generators])
-        rows = rows * self.scale + (self.mean if self.around == "data" else Z[:, None, :])
-        categorical = list(self.frequencies)
+        middle = self.mean if self.around == "data" else np.where(np.isnan(Z), self.mean, Z)[:, None, :]
+        rows = rows * self.scale + middle
+        categorical, holes = list(self.frequencies), np.flatnonzero(self.missing)
         if categorical:
             uniform = np.stack([generator.random((size, len(categorical))) for generator in generators])
             for place, j in enumerate(categorical):
                 steps = np.cumsum(self.frequencies[j])[:-1]
                 rows[:, :, j] = np.searchsorted(steps, uniform[:, :, place], side="right")
+        if len(holes):
+            lacks = np.stack([generator.random((size, len(holes))) < self.missing[holes] for generator in generators])
+            rows[:, :, holes] = np.where(lacks, np.nan, rows[:, :, holes])
         features, own = self.describe(rows, Z), self.describe(Z[:, None, :], Z)
         squared = ((features - own) ** 2).sum(axis=2)
         return Perturbed(features, rows[:, :, None, :], np.exp(-0.5 * squared / self.width**2))
@@ -125,8 +139,17 @@ class Neighborhood:
         """Features of perturbations ``rows (n, s, d)`` of the rows ``Z (n, d)``."""
         features = (rows - self.mean) / self.scale
         for j in self.frequencies:
-            features[:, :, j] = rows[:, :, j] == Z[:, None, j]
+            features[:, :, j] = same_values(rows[:, :, j], Z[:, None, j])
+        own, drawn = np.isnan(Z)[:, None, :], np.isnan(rows)
+        if own.any():
+            numbers = self._numbers
+            features[:, :, numbers] = np.where(own[:, :, numbers], drawn[:, :, numbers], features[:, :, numbers])
+        features[np.isnan(features)] = 0.0
         return features
+
+    @property
+    def _numbers(self) -> IntArray:
+        return np.array([j for j in range(len(self.mean)) if j not in self.frequencies], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, TreeShap
+from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter
 from gpec.explainers.base import Explainer
 from gpec.explainers.captum import CaptumAdapter
 from gpec.explainers.cxplain import CXPlain
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
+from gpec.explainers.tree import TreeShap
 
 __all__ = ["make_explainer"]
 

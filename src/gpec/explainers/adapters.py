@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from gpec.errors import ExplainerError, InputError
+from gpec.errors import InputError
 from gpec.explainers._coalitions import CountsCoalitions
+from gpec.explainers._missing import content
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
@@ -22,7 +24,7 @@ __all__ = [
     "Precomputed",
     "ShapAdapter",
     "ShapKernel",
-    "TreeShap",
+    "for_each_row",
     "preserved_numpy_seed",
 ]
 
@@ -34,7 +36,7 @@ class CallableExplainer(Explainer):
         self.function = function
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        return _as_attribution(self.function(self.model_.schema.decode(Z)))
+        return _as_attribution(self.function(self.model_.schema.for_model(Z)))
 
 
 class Precomputed(Explainer):
@@ -76,10 +78,10 @@ class Precomputed(Explainer):
         rows = model.schema.encode(self.rows, "rows")
         answer = Attribution(self.values, self.variance, self.base_values)
         self._known = check_attribution(answer, len(rows), rows.shape[1], model)
-        self._place = {_content(rows[i]): i for i in reversed(range(len(rows)))}
+        self._place = {content(rows[i]): i for i in reversed(range(len(rows)))}
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        places = [self._place.get(_content(row), -1) for row in Z]
+        places = [self._place.get(content(row), -1) for row in Z]
         if -1 in places:
             raise InputError(
                 f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "
@@ -140,12 +142,15 @@ class ShapAdapter(Explainer):
 
 
 class ShapKernel(CountsCoalitions):
-    """KernelSHAP by the shap library, without feature selection, of the model's probabilities.
+    """KernelSHAP by the shap library, without feature selection, of the model's probabilities or log-odds.
 
     Parameters
     ----------
     n_samples : int or "auto"
         Coalitions a row; "auto" is shap's ``2 d + 2048``.
+    link : {"identity", "logit"}
+        Passed to shap, with shap's meaning: a coalition is worth the log-odds of the mean probability over background
+        rows. :class:`~gpec.explainers.KernelShap` takes the mean of log-odds.
     """
 
     rows_at_once = 1
@@ -158,50 +163,21 @@ class ShapKernel(CountsCoalitions):
         budget = 2 * d + 2048 if isinstance(self.n_samples, str) else int(self.n_samples)
         # All coalitions are enumerated when there are few of them.
         self.stochastic = d > 30 or 2**d - 2 > budget
-        self._shap = shap.KernelExplainer(model.probabilities, background, link="identity")
+        self._coalitions = int(min(budget, 2.0 ** min(d, 60) - 2))
+        self._shap = shap.KernelExplainer(self._probabilities, background, link=self.link)
+
+    def model_rows(self, Z: FloatArray) -> int:
+        return len(Z) * self._coalitions * len(self.background_)
+
+    def _probabilities(self, Z: FloatArray) -> FloatArray:
+        if self.link == "identity":
+            return self.model_.probabilities(Z)
+        return np.asarray(expit(self.model_.log_odds(Z)))  # shap would take the logarithm of 0
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         with preserved_numpy_seed(seeds[0]):
             values = self._shap.shap_values(Z, nsamples=self.n_samples, l1_reg=False, silent=True)
-        return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
-
-
-class TreeShap(Explainer):
-    """Interventional TreeSHAP by the shap library, in units of probability; deterministic.
-
-    For forests, whose trees add up to the probability, these are Shapley values of it. For boosted trees, which add up
-    to log-odds, shap computes Shapley values of the log-odds against each background row and scales them to that
-    pair's difference in probability: they add up, but are not the Shapley values of the probability (on Census they
-    differ from :class:`~gpec.explainers.ExactShapley` by 0.008 on average where values average 0.047).
-    """
-
-    stochastic = False
-    unit = "probability"
-    rows_at_once = 64
-
-    def bind(self, model: Model, background: FloatArray) -> None:
-        super().bind(model, background)
-        import shap
-
-        try:
-            self._shap = shap.TreeExplainer(
-                model.user_model,
-                data=model.schema.decode(background),
-                feature_perturbation="interventional",
-                model_output="probability",
-            )
-        except Exception as error:
-            raise ExplainerError(
-                f"shap's TreeExplainer does not take this {type(model.user_model).__name__} ({error}); use "
-                "explainer='kernelshap', or pass a shap explainer of your own."
-            ) from error
-        # shap rounds explained rows to the model's precision but not the background: rows near a threshold would
-        # fall on its other side.
-        self._shap.data = self._shap.data.astype(self._shap.model.input_dtype)
-
-    def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        values = self._shap.shap_values(self.model_.schema.decode(Z), check_additivity=False)
-        return Attribution(values, base_values=_for_each_row(self._shap.expected_value, len(Z)))
+        return Attribution(values, base_values=for_each_row(self._shap.expected_value, len(Z)))
 
 
 _DETERMINISTIC = (
@@ -214,10 +190,6 @@ _DETERMINISTIC = (
 )
 
 
-def _content(row: FloatArray) -> bytes:
-    return np.ascontiguousarray(row + 0.0).tobytes()  # + 0.0: no negative zeros
-
-
 def _as_attribution(answer: Any) -> Attribution:
     if isinstance(answer, Attribution):
         return answer
@@ -228,7 +200,7 @@ def _as_attribution(answer: Any) -> Attribution:
     return Attribution(answer)
 
 
-def _for_each_row(expected_value: Any, n: int) -> FloatArray:
+def for_each_row(expected_value: Any, n: int) -> FloatArray:
     """The expected value of shap, a number or one for each output, as ``(n, outputs)``."""
     return np.tile(np.asarray(expected_value, dtype=np.float64).reshape(1, -1), (n, 1))
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from abc import ABC, abstractmethod
 from typing import Any, Literal, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpec._progress import Progress
+from gpec._execution import run_blocks
 from gpec._randomness import derived_seed, make_seed
 from gpec.data import Schema
 from gpec.data._background import check_background
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
+from gpec.explainers._cost import Watch
+from gpec.explainers._missing import content
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
+from gpec.models._torch import is_module
 from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
+
+_MODEL_ROWS_AT_ONCE = 262_144  # in one block: enough for full batches, few enough that threads share the work
 
 
 class Explainer(BaseEstimator, ABC):
@@ -34,15 +39,22 @@ class Explainer(BaseEstimator, ABC):
     unit : str
         What the attributions measure.
     rows_at_once : int
-        Rows explained in one call.
+        Most rows explained in one call.
     learns : bool
         Whether it learns from all rows, as :meth:`learn` does.
+    threads : bool
+        Whether several threads may explain at once. False where that would touch what is global, such as the state of
+        NumPy's generator, or code of others.
+    remedy : str
+        What costs less, for the warning that a run is going to be long.
     """
 
     stochastic: bool | None = None
     unit: str = "as the explainer gives them"
     rows_at_once: int = 1_024
     learns: bool = False
+    threads: bool = False
+    remedy: str = "explaining fewer rows costs less"
 
     def check(self) -> None:
         """Refuse parameters that can never be used; called before the first model call."""
@@ -102,53 +114,89 @@ class Explainer(BaseEstimator, ABC):
         self.seed_ = seed
         return self
 
-    def __call__(self, X: Any) -> Attribution:
-        """Attributions of the rows ``X``; call :meth:`fit` first."""
+    def __call__(self, X: Any, *, n_jobs: int | None = None) -> Attribution:
+        """Attributions of the rows ``X``, on ``n_jobs`` threads; call :meth:`fit` first."""
         if not hasattr(self, "seed_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
-        return self.explain(self.model_.schema.encode(X), seed=self.seed_).at_the_door()
+        return self.explain(self.model_.schema.encode(X), seed=self.seed_, n_jobs=n_jobs).at_the_door()
 
     @abstractmethod
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         """Attributions of encoded rows, in any shape :func:`check_attribution` takes; a seed for each row."""
 
     def explain(
-        self, Z: FloatArray, *, seed: int, run: int = 0, progress: Literal["auto"] | bool = False
+        self,
+        Z: FloatArray,
+        *,
+        seed: int,
+        run: int = 0,
+        n_runs: int = 1,
+        n_jobs: int | None = None,
+        progress: Literal["auto"] | bool = False,
     ) -> Attribution:
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 
         Each row has a seed of its own, made from ``seed``, ``run`` and its content, so that its answer does not depend
-        on the rows beside it.
+        on the rows beside it. Blocks of rows are explained on ``n_jobs`` threads, if the explainer allows it and the
+        model is no torch Module; their size does not depend on ``n_jobs``, nor do the answers.
+
+        Warns
+        -----
+        SlowExplainerWarning
+            If the first of ``n_runs`` runs shows that they will need many model rows, or minutes.
         """
-        parts = []
-        with Progress(len(Z), "explaining", progress) as bar:
-            for start in range(0, len(Z), self.rows_at_once):
-                block = Z[start : start + self.rows_at_once]
-                seeds = [row_seed(seed, run, row) for row in block]
-                last = start + len(block) - 1
-                try:
-                    answer = self._explain(block, seeds)
-                except (ModelCallError, ModelOutputError) as error:
-                    raise _with_rows(error, start, last) from error.__cause__
-                except GPECError:
-                    raise
-                except Exception as error:
-                    raise ExplainerError(
-                        f"The explainer raised {type(error).__name__} on rows {start} to {last} of {len(Z)}: {error}"
-                    ) from error
-                parts.append(check_attribution(answer, len(block), Z.shape[1], self.model_, start))
-                bar.advance(len(block))
+        n, expected = len(Z), self.model_rows(Z)
+        size = self.rows_at_once
+        if expected:
+            size = max(1, min(size, _MODEL_ROWS_AT_ONCE * n // expected))
+        watch = None
+        if run == 0:
+            watch = Watch(type(self).__name__, n, expected and expected * n_runs, self.remedy)
+        if not self.threads or is_module(self.model_.user_model):
+            n_jobs = 1  # a Module is put into evaluation mode and back again around each call
+        parts: list[Attribution] = []
+        started = time.perf_counter()
+
+        def block(part: slice) -> Attribution:
+            return self._explain_block(Z[part], part.start, n, seed, run)
+
+        for answer in run_blocks(block, n, size, n_jobs=n_jobs, what="explaining", progress=progress):
+            if watch is not None and not parts:
+                watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
+            parts.append(answer)
         return Attribution.join(parts)
 
+    def _explain_block(self, block: FloatArray, start: int, n: int, seed: int, run: int) -> Attribution:
+        last = start + len(block) - 1
+        try:
+            answer = self._explain(block, [row_seed(seed, run, row) for row in block])
+        except (ModelCallError, ModelOutputError) as error:
+            raise _with_rows(error, start, last) from error.__cause__
+        except GPECError:
+            raise
+        except Exception as error:
+            raise ExplainerError(
+                f"The explainer raised {type(error).__name__} on rows {start} to {last} of {n}: {error}"
+            ) from error
+        return check_attribution(answer, len(block), block.shape[1], self.model_, start)
+
+    def model_rows(self, Z: FloatArray) -> int | None:
+        """How many model rows explaining ``Z`` takes, about; None if nobody knows."""
+        return None
+
+    def outputs_of(self, Z: FloatArray) -> FloatArray:
+        """What is explained of the model's answers to encoded rows, ``(n, c)``: its probabilities."""
+        return self.model_.probabilities(Z)
+
     def predict(self, perturbed: FloatArray, first: int = 0) -> FloatArray:
-        """Probabilities ``(n, s, c)`` for ``s`` perturbations of each of ``n`` rows, ``(n, s, d)``.
+        """:meth:`outputs_of` ``s`` perturbations of each of ``n`` rows, ``(n, s, d)``, as ``(n, s, c)``.
 
         ``first`` is the place of the first of these rows among those given to :meth:`_explain`; if the model fails, the
         error names the rows that were being explained.
         """
         n, s, d = perturbed.shape
         try:
-            answer = self.model_.probabilities(perturbed.reshape(n * s, d))
+            answer = self.outputs_of(perturbed.reshape(n * s, d))
         except (ModelCallError, ModelOutputError) as error:
             error.explained = (first + error.rows[0] // s, first + error.rows[1] // s)
             raise
@@ -164,5 +212,4 @@ def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) 
 
 
 def row_seed(seed: int, run: int, row: FloatArray) -> int:
-    key = zlib.crc32(np.ascontiguousarray(row + 0.0).tobytes())  # + 0.0: no negative zeros
-    return derived_seed(seed, "explainer", run, key)
+    return derived_seed(seed, "explainer", run, zlib.crc32(content(row)))

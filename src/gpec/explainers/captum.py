@@ -14,9 +14,9 @@ import numpy as np
 
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.explainers._baseline import typical_row
+from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers.adapters import preserved_numpy_seed
 from gpec.explainers.attribution import Attribution
-from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.models._torch import as_tensor, evaluation_mode
 from gpec.typing import FloatArray
@@ -50,11 +50,12 @@ _METHODS = {
 }
 
 
-class CaptumAdapter(Explainer):
+class CaptumAdapter(LinkedExplainer):
     """An attribution method of captum, of a torch Module's probabilities; ``"captum:Saliency"`` means this one.
 
     The Module is followed by a sigmoid or softmax where it gives logits, so that probabilities are explained: that of
-    the positive class with two classes, ``(n, d)``, else each, ``(n, d, c)``. The baseline is the background's mean
+    the positive class with two classes, ``(n, d)``, else each, ``(n, d, c)``. With ``link="logit"`` it is followed by
+    what gives log-odds instead: nothing where it has one logit or two. The baseline is the background's mean
     (the most frequent category of a categorical column); GradientShap and DeepLiftShap take all background rows. Each
     row is explained alone, with a seed of its own; NumPy's and torch's generators and the Module's mode are left as
     they were.
@@ -67,12 +68,15 @@ class CaptumAdapter(Explainer):
         and LRP (it has no rule for probabilities).
     options : dict, optional
         Passed to captum's ``attribute``, for instance ``{"n_steps": 200}`` or ``{"n_samples": 500}``.
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds.
 
     Notes
     -----
     captum calls the Module itself, so these calls are not among the counted model rows. The attributions of DeepLift
-    and DeepLiftShap add up to the probability, less the baseline's, with two classes; with several only nearly, because
-    captum has no exact rule for a softmax.
+    and DeepLiftShap add up to the probability, less the baseline's, with two classes. With several they do not: captum
+    has no rule for a softmax, and the sum may be off by as much as 0.5. IntegratedGradients adds up with any number of
+    classes.
 
     Examples
     --------
@@ -85,14 +89,21 @@ class CaptumAdapter(Explainer):
     (2, 3)
     """
 
-    unit = "probability"
     rows_at_once = 1  # a float32 Module's answers depend on the batch
 
-    def __init__(self, method: str = "IntegratedGradients", options: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        method: str = "IntegratedGradients",
+        options: dict[str, Any] | None = None,
+        *,
+        link: Link = "identity",
+    ) -> None:
         self.method = method
         self.options = options
+        self.link = link
 
     def check(self) -> None:
+        super().check()
         if not isinstance(self.method, str) or self.method not in _METHODS:
             raise InputError(f"captum's method {self.method!r} is not one of {sorted(_METHODS)}.")
         if self.options is not None and not isinstance(self.options, dict):
@@ -117,7 +128,7 @@ class CaptumAdapter(Explainer):
         if self._method.baseline == "many" and len(rows) == 1:
             rows = np.repeat(rows, 2, axis=0)  # captum asks for several
         self._baselines = as_tensor(model.user_model, model.schema.decode(rows))
-        self._base_values = model.probabilities(rows).mean(axis=0) if self._method.adds_up else None
+        self._base_values = self.outputs_of(rows).mean(axis=0) if self._method.adds_up else None
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         import captum.attr
@@ -130,7 +141,7 @@ class CaptumAdapter(Explainer):
         with evaluation_mode(module), warnings.catch_warnings():
             # captum announces hooks, which it takes away again
             warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
-            method = getattr(captum.attr, self.method)(_probability(self.model_))
+            method = getattr(captum.attr, self.method)(_explained(self.model_, self.link))
             for label in range(self.model_.n_outputs):
                 # the same draws for each class
                 with preserved_numpy_seed(seeds[0]), _preserved_torch_seed(seeds[0]):
@@ -141,11 +152,11 @@ class CaptumAdapter(Explainer):
         return Attribution(np.stack(attributions, axis=-1), base_values=base)
 
 
-def _probability(model: Model) -> Any:
-    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities."""
+def _explained(model: Model, link: Link) -> Any:
+    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities or log-odds."""
     import torch
 
-    class Probability(torch.nn.Module):
+    class Explained(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.module = model.user_model
@@ -158,14 +169,17 @@ def _probability(model: Model) -> Any:
             output = output[:, None] if output.ndim == 1 else output
             columns = output.shape[1]
             if model.output == "probability":
-                return output[:, 1:] if columns == 2 else output
+                output = output[:, 1:] if columns == 2 else output
+                # not a bound on the answer, but on what rounding to 0 or 1 does to it
+                return output if link == "identity" else torch.logit(output, eps=torch.finfo(output.dtype).eps / 2)
             if columns > 2:
                 itself = torch.eye(columns, dtype=torch.bool, device=output.device)
-                others = output[:, None].masked_fill(itself, -torch.inf).logsumexp(dim=2)
-                return self.sigmoid(output - others)
-            return self.sigmoid(output if columns == 1 else output[:, 1:] - output[:, :1])
+                output = output - output[:, None].masked_fill(itself, -torch.inf).logsumexp(dim=2)
+            elif columns == 2:
+                output = output[:, 1:] - output[:, :1]
+            return output if link == "logit" else self.sigmoid(output)
 
-    return Probability().eval()
+    return Explained().eval()
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from gpec.explainers._cxplain_networks import MLP, Architecture, UNet, train
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["CXPlain"]
 
@@ -37,7 +37,8 @@ class CXPlain(Explainer):
 
     Attributions are not negative and add up to 1 over the features of a row (and, with several classes, for each
     class): feature ``i`` has the share ``D_i / sum_j D_j`` of the increases in loss ``D_i`` when ``i`` is masked. A
-    masked number is the background's mean, a masked category its most frequent one. The loss is the cross-entropy of a
+    masked number is the background's mean, a masked category its most frequent one, which may be that it is missing. The
+    networks see a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a
     class against all others: of the positive class with two classes, ``(n, d)``, else of each class in turn,
     ``(n, d, c)``. A row that no masking changes has equal shares.
 
@@ -130,6 +131,8 @@ class CXPlain(Explainer):
         self._typical = typical_row(background, schema)
         self._part_of, self._n_parts = np.arange(d), d
         if self.image_shape is not None:
+            if schema.missing.any():
+                raise InputError("image_shape is for images, but some rows have missing values; impute them first.")
             if int(np.prod(self.image_shape)) != d or len(schema.categorical):
                 raise InputError(
                     f"image_shape={tuple(self.image_shape)!r} does not fit rows of {len(schema.continuous)} numbers "
@@ -138,22 +141,27 @@ class CXPlain(Explainer):
             side = _patch_side(self.image_shape, self.patch)
             self._part_of = np.tile(_patches(self.image_shape, side), int(self.image_shape[0]))
             self._n_parts = int(self._part_of.max()) + 1
-        self._architecture = self._make_architecture()
-        self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
 
     def learn(self, rows: FloatArray, seed: int) -> None:
         chosen = np.sort(stream(seed, "cxplain rows").permutation(len(rows))[: self.n_train])
         rows = rows[chosen]
         self._center, self._scale = column_moments(rows)
+        self._build(np.isnan(rows).any(axis=0))
         targets = _shares(self._increases(rows, chosen))
         rngs = [stream(seed, "cxplain members", member) for member in range(self.n_estimators)]
         self.weights_ = train(self._architecture, self._inputs(rows), targets, rngs, int(self.n_epochs))
 
     def fitted_state(self) -> dict[str, Any]:
-        return {"center": self._center, "scale": self._scale, "weights": list(self.weights_)}
+        return {
+            "center": self._center,
+            "scale": self._scale,
+            "missing": self._missing,
+            "weights": list(self.weights_),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._center, self._scale = state["center"], state["scale"]
+        self._build(state["missing"])
         self.weights_ = [np.asarray(weight) for weight in state["weights"]]
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -163,23 +171,31 @@ class CXPlain(Explainer):
         variance = shares.var(axis=0, ddof=1)[:, self._part_of] / size**2
         return Attribution(values, variance)
 
+    def _build(self, missing: BoolArray) -> None:
+        """Make the networks for columns of which some have missing values."""
+        self._missing = np.asarray(missing, dtype=bool)
+        self._architecture = self._make_architecture()
+        self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
+
     def _make_architecture(self) -> Architecture:
         outputs = self.model_.n_outputs
         if self.image_shape is None:
             hidden = 64 if isinstance(self.hidden, str) else int(self.hidden)
             schema = self.model_.schema
             n_inputs = len(schema.continuous) + sum(len(names) for names in schema.categories.values())
+            n_inputs += int(self._missing[schema.continuous].sum())
             return MLP(n_inputs, self._n_parts, outputs, hidden)
         c, h, w = (int(size) for size in self.image_shape)
         hidden = 8 if isinstance(self.hidden, str) else int(self.hidden)
         return UNet((c, h, w), _patch_side(self.image_shape, self.patch), outputs, hidden)
 
     def _inputs(self, Z: FloatArray) -> FloatArray:
-        """Standardised numbers, then a 0/1 column for each category."""
+        """Standardised numbers, a 0/1 column for each category, and one for each number that may be missing."""
         schema = self.model_.schema
-        numbers = schema.continuous
-        parts = [(Z[:, numbers] - self._center[numbers]) / self._scale[numbers]]
+        numbers, absent = schema.continuous, np.isnan(Z)
+        parts = [np.where(absent[:, numbers], 0.0, (Z[:, numbers] - self._center[numbers]) / self._scale[numbers])]
         parts += [1.0 * (Z[:, [j]] == np.arange(len(schema.categories[int(j)]))) for j in schema.categorical]
+        parts.append(1.0 * absent[:, numbers[self._missing[numbers]]])
         return np.ascontiguousarray(np.hstack(parts))
 
     def _increases(self, rows: FloatArray, places: IntArray) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Literal
 from gpec._randomness import stream
 from gpec._validation import check_count, check_positive
 from gpec.explainers._bayes_regression import LinearPosterior, Moments, sandwich_variance
+from gpec.explainers._linked import Link
 from gpec.explainers._local_regression import BayesRegression, PerturbsNeighbors
 from gpec.explainers._perturbation import Coalitions, Perturbed, Perturbs, batch
 from gpec.explainers.attribution import Attribution
@@ -27,6 +28,9 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     Values ``(n, d)`` or ``(n, d, c)`` are coefficients: for a number, the change of probability for one standard
     deviation of the training rows; for a category, for having the row's own rather than another. The variance is their
     posterior variance. The authors' own code regresses on unscaled numbers, whose coefficients cannot be compared.
+
+    Missing is a state like a category: it is drawn as often as it occurs, and where it is the row's own, the value is
+    for having it rather than a number. Where the row has a number, a missing one counts as the mean.
 
     Where all weights are small, as for rows far from the training rows, the prior wins: values and variance shrink to 0
     together. ``around="row"`` is the remedy.
@@ -51,7 +55,9 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     prior : float, default 1.0
         Prior precision of the coefficients, ``beta ~ N(0, sigma^2 / prior)``.
     temperature : float, default 5e-4
-        In units of probability.
+        In units of what is explained.
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds; ``target_width`` is then in log-odds, too.
 
     Examples
     --------
@@ -77,6 +83,7 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
         max_samples: int = 10_000,
         prior: float = 1.0,
         temperature: float = 5e-4,
+        link: Link = "identity",
     ) -> None:
         self.n_samples = n_samples
         self.kernel_width = kernel_width
@@ -86,6 +93,7 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
         self.max_samples = max_samples
         self.prior = prior
         self.temperature = temperature
+        self.link = link
 
 
 class BayesShap(BayesRegression):
@@ -115,7 +123,9 @@ class BayesShap(BayesRegression):
     sampling, target_width, max_samples, prior
         As for :class:`BayesLime`.
     temperature : float, default 0.01
-        In units of probability.
+        In units of what is explained.
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds: the mean over background rows is then that of log-odds.
 
     Examples
     --------
@@ -130,7 +140,7 @@ class BayesShap(BayesRegression):
     True
     """
 
-    unit = "probability"
+    remedy = "a smaller n_samples or n_background costs less"
 
     def __init__(
         self,
@@ -142,6 +152,7 @@ class BayesShap(BayesRegression):
         max_samples: int = 10_000,
         prior: float = 1.0,
         temperature: float = 1e-2,
+        link: Link = "identity",
     ) -> None:
         self.n_samples = n_samples
         self.n_background = n_background
@@ -150,6 +161,7 @@ class BayesShap(BayesRegression):
         self.max_samples = max_samples
         self.prior = prior
         self.temperature = temperature
+        self.link = link
 
     def check(self) -> None:
         super().check()
@@ -157,10 +169,13 @@ class BayesShap(BayesRegression):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        self._empty = model.probabilities(background).mean(axis=0)
+        self._empty = self.outputs_of(background).mean(axis=0)
 
-    def _model_rows(self) -> int:
-        return super()._model_rows() * self.n_background
+    def _perturbed_rows(self) -> int:
+        return super()._perturbed_rows() * self.n_background
+
+    def model_rows(self, Z: FloatArray) -> int:
+        return super().model_rows(Z) * self.n_background
 
     def _maker(self) -> Perturbs:
         return Coalitions(self.background_, self.n_background)
@@ -198,6 +213,8 @@ class Lime(PerturbsNeighbors):
         ``sample_around_instance``).
     alpha : float, default 1.0
         Ridge penalty.
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds.
 
     Examples
     --------
@@ -216,11 +233,13 @@ class Lime(PerturbsNeighbors):
         kernel_width: float | str = "auto",
         around: Literal["data", "row"] = "data",
         alpha: float = 1.0,
+        link: Link = "identity",
     ) -> None:
         self.n_samples = n_samples
         self.kernel_width = kernel_width
         self.around = around
         self.alpha = alpha
+        self.link = link
 
     def check(self) -> None:
         super().check()

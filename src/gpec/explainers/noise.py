@@ -49,6 +49,7 @@ def observe(
     noise: Any,
     n_resamples: int,
     seed: int,
+    n_jobs: int | None = None,
     progress: Literal["auto"] | bool,
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
@@ -61,13 +62,15 @@ def observe(
     cannot see what training left open), else 0. One that does not know runs as often as one that is stochastic: whether
     two runs of a row agree may be chance, and must not depend on the rows beside it.
     """
-    first = explainer.explain(Z, seed=seed, progress=progress)
+    repeats = _resampled(noise) and explainer.stochastic is not False
+    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    first = explainer.explain(Z, n_runs=n_resamples if repeats else 1, **how)
     if not _resampled(noise):
         return first
-    if explainer.stochastic is False:
+    if not repeats:
         own = np.zeros_like(first.values) if first.variance is None else first.variance
         return Attribution(first.values, own, first.base_values)
-    again = [explainer.explain(Z, seed=seed, run=run, progress=progress).values for run in range(1, n_resamples)]
+    again = [explainer.explain(Z, run=run, **how).values for run in range(1, n_resamples)]
     runs = np.stack((first.values, *again))
     same = (runs == first.values).all(axis=0)  # the mean of equal numbers may be off by a rounding
     if noise == "resample-paper":

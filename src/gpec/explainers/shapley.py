@@ -8,9 +8,9 @@ from gpec._randomness import stream
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.explainers._coalitions import MaskedModel, Queue, put_enumeration
+from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers._permutations import Sums, Walks, spread
 from gpec.explainers.attribution import Attribution
-from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
@@ -19,8 +19,8 @@ __all__ = ["ExactShapley", "ShapleySampling"]
 _MOST_FEATURES = 16  # 65,536 coalitions with each background row
 
 
-class ShapleySampling(Explainer):
-    """Shapley Sampling Values of the model's probabilities (Strumbelj & Kononenko 2014), for all rows together.
+class ShapleySampling(LinkedExplainer):
+    """Shapley Sampling Values of the model's probabilities or log-odds (Strumbelj & Kononenko 2014), rows together.
 
     A permutation turns a background row ``b`` into the explained row ``x``, feature by feature; what a feature adds to
     the probability when its turn comes is an estimate of its interventional Shapley value. Permutations come in
@@ -35,6 +35,8 @@ class ShapleySampling(Explainer):
         Permutations a row, both of each pair counted; at least 64 are drawn (or 4 for each background row, if these are
         fewer than 16). They cost at most ``n_permutations * (d - 1) + 1`` model rows for each explained row: features
         in which ``x`` and ``b`` agree need no turn, and masked rows that come twice are predicted once.
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds in their place; see :class:`~gpec.explainers.KernelShap`.
 
     Notes
     -----
@@ -53,19 +55,25 @@ class ShapleySampling(Explainer):
     True
     """
 
-    unit = "probability"
     rows_at_once = 64  # each keeps three sums for each background row
+    threads = True
+    remedy = "a smaller n_permutations costs less, and explainer='tree' reads trees without asking the model"
 
-    def __init__(self, n_permutations: int = 2_000) -> None:
+    def __init__(self, n_permutations: int = 2_000, *, link: Link = "identity") -> None:
         self.n_permutations = n_permutations
+        self.link = link
 
     def check(self) -> None:
+        super().check()
         check_count("n_permutations", self.n_permutations)
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
-        self._game = MaskedModel(model, background, merge=False)
+        self._game = MaskedModel(self.outputs_of, background, merge=False)
         self.stochastic = background.shape[1] > 2  # a pair is all permutations of two features
+
+    def model_rows(self, Z: FloatArray) -> int:
+        return len(Z) * (int(self.n_permutations) * (Z.shape[1] - 1) + 1)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
@@ -87,7 +95,7 @@ class ShapleySampling(Explainer):
         step = max(1, game.at_once // max(1, 2 * (d - 1)))
         for start in range(0, len(sums.chosen), step):
             some = sums.chosen[start : start + step]
-            walks = Walks.draw(queue.Z[row] != game.rows[some], rng)
+            walks = Walks.draw(game.differs(queue.Z[row], some), rng)
 
             def use(answers: FloatArray, walks: Walks = walks, some: IntArray = some) -> None:
                 worth = answers.reshape(len(some), 2, d - 1, len(p))
@@ -96,12 +104,17 @@ class ShapleySampling(Explainer):
             queue.share(row, p, walks.masks.reshape(-1, d), np.repeat(some, 2 * (d - 1)), use)
 
 
-class ExactShapley(Explainer):
-    """Interventional Shapley values of the model's probabilities by enumeration; deterministic.
+class ExactShapley(LinkedExplainer):
+    """Interventional Shapley values of the model's probabilities or log-odds, by enumeration; deterministic.
 
     ``phi_j = sum over S without j of |S|! (d - |S| - 1)! / d! * (v(S + j) - v(S))`` with
     ``v(S) = mean_b p(x_S, b_notS)``. A background row that differs from ``x`` in ``m`` features costs ``2^m - 2`` model
     rows, at most ``2^d - 2``.
+
+    Parameters
+    ----------
+    link : {"identity", "logit"}
+        Explain probabilities, or log-odds in place of ``p``.
 
     Raises
     ------
@@ -118,8 +131,15 @@ class ExactShapley(Explainer):
     True
     """
 
-    unit = "probability"
     stochastic = False
+    threads = True
+    remedy = (
+        "fewer background rows cost less, explainer='kernelshap' has a budget, and explainer='tree' reads trees without "
+        "asking the model"
+    )
+
+    def __init__(self, *, link: Link = "identity") -> None:
+        self.link = link
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
@@ -129,7 +149,10 @@ class ExactShapley(Explainer):
                 f"ExactShapley enumerates the coalitions of all features, but X has {d}, more than {_MOST_FEATURES}; "
                 "use KernelShap or ShapleySampling."
             )
-        self._game = MaskedModel(model, background)
+        self._game = MaskedModel(self.outputs_of, background)
+
+    def model_rows(self, Z: FloatArray) -> int:
+        return self._game.enumeration_rows(Z)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game

@@ -12,7 +12,7 @@ from sklearn.cluster import kmeans_plusplus
 from gpec._progress import Progress
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["choose_landmarks", "shortest_paths"]
+__all__ = ["choose_landmarks", "shortest_paths", "weighted_median"]
 
 _CHUNK = 64
 
@@ -41,3 +41,12 @@ def choose_landmarks(points: FloatArray, component: IntArray, count: int, rng: n
     _, first = np.unique(component, return_index=True)
     missed = first[~np.isin(component[first], component[chosen])]
     return np.unique(np.concatenate((chosen, missed))).astype(np.int64)
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """The number with half of the weight below it; where two numbers share the middle, their mean."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    half = below[-1] / 2
+    middle = values[order[[np.searchsorted(below, half, side) for side in ("left", "right")]]]
+    return float(middle.mean())

@@ -14,7 +14,8 @@ from sklearn.neighbors import NearestNeighbors
 from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
-from gpec.geometry._geodesic import choose_landmarks, shortest_paths
+from gpec.geometry._distinct import distinct_points
+from gpec.geometry._geodesic import choose_landmarks, shortest_paths, weighted_median
 from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
 from gpec.typing import FloatArray, IntArray
 
@@ -32,13 +33,14 @@ _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double 
 class GeodesicGraph:
     """Distances along a sampled surface, after Isomap: shortest paths over the k-nearest-neighbour graph.
 
-    Build it with :meth:`build`. Points that coincide are one node of the graph, so that many copies of a point neither
-    split the graph nor use up each other's neighbours.
+    Build it with :meth:`build`. Points that coincide, or lie within a billionth of the cloud's spread of each other,
+    are one node of the graph, so that many copies of a point neither split the graph nor use up each other's
+    neighbours.
 
     Attributes
     ----------
     points : array of shape (J, D)
-        The distinct points, in the order given.
+        The distinct points, in the order given; of those that lie together the first.
     adjacency : sparse array of shape (J, J)
         Symmetric; length of the edge between two neighbours.
     component : int array of shape (J,)
@@ -46,7 +48,7 @@ class GeodesicGraph:
     landmarks : int array of shape (L,)
         The points from which distances are known; all of them when J is small.
     multiplicity : int array of shape (J,)
-        How many of the given points coincide in each.
+        How many of the given points each stands for.
     distances : array of shape (L, J)
         Geodesic distances, infinite between components. Computed when first asked for.
 
@@ -111,10 +113,9 @@ class GeodesicGraph:
         if n_landmarks != "auto":
             check_count("n_landmarks", n_landmarks)
         seed = make_seed(random_state)
-        _, first, multiplicity = np.unique(points, axis=0, return_index=True, return_counts=True)
-        order = np.argsort(first)  # distinct points keep the order in which they came
-        points, multiplicity = points[first[order]], multiplicity[order]
         centred = _centred(points)
+        first, multiplicity = distinct_points(centred)
+        points, centred = points[first], centred[first]
         adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, stream(seed, "graph neighbors"))
         component = _components(adjacency)
         if components == "bridge":
@@ -122,7 +123,7 @@ class GeodesicGraph:
         J = len(points)
         wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
         landmarks = choose_landmarks(centred, component, wanted, stream(seed, "graph landmarks"))
-        return cls(points, adjacency, component, landmarks, multiplicity.astype(np.int64), progress)
+        return cls(points, adjacency, component, landmarks, multiplicity, progress)
 
     def state(self) -> dict[str, Any]:
         """All there is to know, by name: arrays, those of the adjacency in a dict of their own."""
@@ -154,10 +155,16 @@ class GeodesicGraph:
 
     @cached_property
     def median_distance(self) -> float:
-        """Median of the finite distances between different points."""
-        some = self.distances.ravel()[:: max(self.distances.size // _ENTRIES_FOR_MEDIAN, 1)]
-        finite = some[np.isfinite(some) & (some > 0)]
-        return float(np.median(finite)) if finite.size else 1.0
+        """Median of the finite distances between different points; 1 where there are none.
+
+        Landmarks lie further apart than the points do. Each stands for the points that are nearest to it.
+        """
+        distances = self.distances
+        weight = np.bincount(distances.argmin(axis=0), minlength=len(distances)).astype(np.float64)
+        some = distances[:, :: max(distances.size // _ENTRIES_FOR_MEDIAN, 1)]
+        finite = np.isfinite(some) & (some > 0)
+        weights = np.broadcast_to(weight[:, None], some.shape)
+        return weighted_median(some[finite], weights[finite]) if finite.any() else 1.0
 
 
 def _centred(points: FloatArray) -> FloatArray:

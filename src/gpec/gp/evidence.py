@@ -18,12 +18,13 @@ With the mean fixed at 0, ``P = A^-1``, the last term is absent and ``N`` stands
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.stats.qmc import Halton
 
@@ -45,6 +46,9 @@ _GRID = 48
 _ROWS_FOR_KERNEL = 300
 _ROWS_FOR_STARTS = 150
 _STARTS = 3
+_ROWS_FOR_AVERAGE = 300  # of more rows the likelihood knows enough
+_AVERAGED = (1e-4, 10.0)  # scales, in units of the attributions' variance
+_NODES = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +79,14 @@ def fixed_parameters(scale: float, d: int) -> Parameters:
     return Parameters(np.full(d, float(scale)), np.zeros(d), free_mean=False)
 
 
-def fit_parameters(K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray) -> Parameters:
+def fit_parameters(
+    K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray, *, average: bool = False
+) -> Parameters:
     """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``.
 
-    ``K (N, N)`` is the kernel matrix, or there is one for each group of features.
+    ``K (N, N)`` is the kernel matrix, or there is one for each group of features. They are those under which the
+    attributions are most likely. ``average`` gives, for noisy features of at most 300 rows, the mean of the scale over
+    what the likelihood leaves open instead; see :func:`_average_scale`.
     """
     d = Y.shape[1]
     grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
@@ -93,7 +101,7 @@ def fit_parameters(K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U
             u = np.minimum(U[:, varies] / spread[varies] ** 2, LARGEST_NOISE)
         # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
         _, first, twin = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
-        s, g = _scale_and_nugget(gram, y[:, first], u[:, first])
+        s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average)
         scale[varies], nugget[varies] = s[twin.ravel()] * spread[varies] ** 2, g[twin.ravel()]
     return Parameters(scale, nugget, free_mean=True)
 
@@ -121,7 +129,7 @@ def learn_kernel(
     where the kernel stands, a search follows the gradient.
     """
     free_scale = isinstance(output_scale, str)
-    some = np.arange(0, len(Y), max(len(Y) // _ROWS_FOR_KERNEL, 1))[:_ROWS_FOR_KERNEL]
+    some = np.linspace(0, len(Y) - 1, min(len(Y), _ROWS_FOR_KERNEL)).round().astype(np.int64)
     rows, Y, U = Rows.of(X)[some], Y[some], U[some]
     spread = _spread(Y)
     varies = np.flatnonzero(spread > 0)
@@ -190,25 +198,39 @@ class _Curve:
 
     def best(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The best ``s`` and ``h``; the noise ``u (d,)`` must fit in: ``h >= LEAST_NUGGET + u / s``."""
+        s, h = self._free(np.zeros_like(u))
+        tight = np.flatnonzero(h < LEAST_NUGGET + u / s)
+        if len(tight):
+            part = copy.copy(self)
+            part.z = self.z[:, tight]
+            s[tight], h[tight] = part._squeezed(u[tight])
+        return s, h
 
-        def free(log_h: FloatArray) -> FloatArray:
-            quadratic, logarithm = self.terms(np.exp(log_h))
-            return _deviance(quadratic, logarithm, quadratic / self.freedom, self.freedom)
+    def _free(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The best ``h`` at which the best ``s`` leaves room for the noise; the least ``h`` if there is none."""
 
-        def at_least_nugget(log_s: FloatArray) -> FloatArray:  # the stated noise is all that the kernel leaves
+        def objective(log_h: FloatArray) -> FloatArray:
+            h = np.exp(log_h)
+            quadratic, logarithm = self.terms(h)
+            s = quadratic / self.freedom
+            fits = np.maximum(h - LEAST_NUGGET, 0.0) * s >= u
+            return np.where(fits, _deviance(quadratic, logarithm, s, self.freedom), np.inf)
+
+        h = np.exp(_least_points(objective, np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET), len(u)))
+        return np.clip(self.terms(h)[0] / self.freedom, *_SCALE_RANGE), h
+
+    def _squeezed(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The best where the stated noise is all that the kernel leaves, or a lesser minimum that leaves more."""
+
+        def objective(log_s: FloatArray) -> FloatArray:
             s = np.exp(log_s)
             return self.deviance(s, LEAST_NUGGET + u / s)
 
-        h = np.exp(_least_points(free, np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET), self.z.shape[1]))
-        s = np.clip(self.terms(h)[0] / self.freedom, *_SCALE_RANGE)
-        tight = h < LEAST_NUGGET + u / s
-        if tight.any():
-            other = np.exp(
-                _least_points(at_least_nugget, np.log(_SCALE_RANGE[0]), np.log(_SCALE_RANGE[1]), self.z.shape[1])
-            )
-            s = np.where(tight, other, s)
-            h = np.where(tight, LEAST_NUGGET + u / s, h)
-        return s, h
+        s = np.exp(_least_points(objective, np.log(_SCALE_RANGE[0]), np.log(_SCALE_RANGE[1]), len(u)))
+        h = LEAST_NUGGET + u / s
+        other, loose = self._free(u)
+        better = (loose >= LEAST_NUGGET + u / other) & (self.deviance(other, loose) < self.deviance(s, h))
+        return np.where(better, other, s), np.where(better, loose, h)
 
     def by_matrix(self, s: FloatArray, h: FloatArray) -> FloatArray:
         """The derivative of the summed deviance by the kernel matrix."""
@@ -228,14 +250,50 @@ def _deviance(quadratic: FloatArray, logarithm: FloatArray, s: FloatArray, freed
     return np.asarray(quadratic / s + freedom * np.log(s) + logarithm)
 
 
-def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
-    curve = _Curve(gram.spectrum, y, free_mean=True)
-    s, h = curve.best(u.mean(axis=0))
-    g = np.maximum(h - u.mean(axis=0) / s, LEAST_NUGGET)
+    curve, noise = _Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
+    s, h = curve.best(noise)
+    g = np.maximum(h - noise / s, LEAST_NUGGET)
+    averaged = average and bool(u.any()) and len(y) <= _ROWS_FOR_AVERAGE
+    if averaged:
+        left = s * g  # variation that the kernel cannot explain: it stays what it is
+        t = _average_scale(lambda t: curve.deviance(t, np.maximum(left / t, LEAST_NUGGET) + noise / t), s)
+        s, g = np.where(noise > 0, t, s), np.where(noise > 0, np.maximum(left / t, LEAST_NUGGET), g)
     for f in np.flatnonzero(np.ptp(u, axis=0) > 0):
         s[f], g[f] = _varying_noise(gram.matrix, y[:, f], u[:, f], np.array([s[f], g[f]]))
+        if averaged:
+            s[f], g[f] = _average_with_varying_noise(gram.matrix, y[:, f], u[:, f], s[f], g[f])
     return s, g
+
+
+def _average_scale(deviance: Callable[[FloatArray], FloatArray], best: FloatArray) -> FloatArray:
+    """The mean of the scale over what the likelihood leaves open, under a flat prior on its root.
+
+    Where noise is comparable to the spread, the likelihood is flat towards a scale of 0, and its highest point may lie
+    there; intervals from that point alone would be too narrow. ``best (d,)`` is one of the scales looked at.
+    """
+    low, high = np.log(_AVERAGED)
+    grid, step = np.linspace(low, high, _NODES, retstep=True)
+    offset = np.where((best > _AVERAGED[0]) & (best < _AVERAGED[1]), (np.log(best) - low) % step, 0.0)
+    nodes = np.exp(grid[:, None] + offset)
+    D = np.array([deviance(node) for node in nodes])
+    w = np.exp(-(D - D.min(axis=0)) / 2) * np.sqrt(nodes)
+    return np.asarray((w * nodes).sum(axis=0) / w.sum(axis=0))
+
+
+def _average_with_varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, s: float, g: float) -> tuple[float, float]:
+    left = s * g
+
+    def deviance(t: FloatArray) -> FloatArray:
+        L = cholesky(K + np.diag(np.maximum(left / t, LEAST_NUGGET) + u / t), lower=True)
+        white = solve_triangular(L, np.column_stack((y, np.ones(len(y)))), lower=True)
+        precision = float(white[:, 1] @ white[:, 1])
+        quadratic = white[:, 0] @ white[:, 0] - (white[:, 0] @ white[:, 1]) ** 2 / precision
+        return _deviance(quadratic, 2 * np.log(np.diag(L)).sum() + np.log(precision), t, len(y) - 1)
+
+    t = float(_average_scale(deviance, np.array([s]))[0])
+    return t, max(left / t, LEAST_NUGGET)
 
 
 def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArray) -> FloatArray:

@@ -72,7 +72,7 @@ class LowRankPosterior(Posterior):
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         rng = np.random.default_rng(self.seed)  # the same pivots for each feature, and after loading
         found = _features(gram, self.tolerance, self.max_rank, rng)
-        return LowRankSolver(
+        return _LowRankSolver(
             gram, *found, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter
         )
 
@@ -85,8 +85,8 @@ class LowRankPosterior(Posterior):
         return max(solver.residual for _, solver in self._low_rank)
 
     @property
-    def _low_rank(self) -> list[tuple[IntArray, LowRankSolver]]:
-        return [(features, solver) for features, solver in self._solvers if isinstance(solver, LowRankSolver)]
+    def _low_rank(self) -> list[tuple[IntArray, _LowRankSolver]]:
+        return [(features, solver) for features, solver in self._solvers if isinstance(solver, _LowRankSolver)]
 
     def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> LowRankPosterior:
         return LowRankPosterior(
@@ -102,7 +102,7 @@ class LowRankPosterior(Posterior):
         )
 
 
-class LowRankSolver(Solver):
+class _LowRankSolver(Solver):
     """From features ``Z (N, q)`` with ``Z[pivots]`` lower triangular."""
 
     def __init__(

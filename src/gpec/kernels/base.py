@@ -28,7 +28,7 @@ __all__ = ["Cross", "Kernel"]
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
 
-_STEP = 1e-4  # of the logarithm of a parameter, for gradients by differences
+_STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, type[Kernel]] = {}
 
 

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-__all__ = ["as_tensor", "evaluation_mode", "is_module", "torch_predict", "torch_settings"]
+from gpec.typing import FloatArray
+
+__all__ = ["as_tensor", "ends_in", "evaluation_mode", "is_module", "torch_predict", "torch_settings"]
+
+_ENOUGH = 10  # answers between 0 and 1, one after the other, are hardly logits
 
 
 def is_module(model: Any) -> bool:
@@ -36,6 +41,8 @@ def as_tensor(module: Any, rows: Any) -> Any:
     import torch
 
     dtype, device = torch_settings(module)
+    if isinstance(rows, pd.DataFrame):
+        rows = rows.to_numpy(dtype=np.float64, na_value=np.nan)
     return torch.as_tensor(np.array(rows, dtype=np.float64), dtype=dtype, device=device)
 
 
@@ -47,6 +54,22 @@ def torch_settings(module: Any) -> tuple[Any, Any]:
     if parameter is None:
         return torch.get_default_dtype(), torch.device("cpu")
     return parameter.dtype, parameter.device
+
+
+def ends_in(module: Any, output: FloatArray, seen: int) -> str | None:
+    """What the module seems to end in, if not in logits, by its last part and its output; "" if it is too early to say.
+
+    ``seen`` answers before were all between 0 and 1. Of several classes, logarithms of probabilities are logits.
+    """
+    last = type(list(module.modules())[-1]).__name__
+    several = output.shape[1] > 1
+    if not ((output >= 0) & (output <= 1)).all():
+        return last if last == "LogSigmoid" and not several and bool((output <= 0).all()) else None
+    if last in ("Sigmoid", "Softmax"):
+        return last
+    if several:
+        return "Softmax" if np.allclose(output.sum(axis=1), 1.0, rtol=0, atol=1e-4) else None
+    return "Sigmoid" if seen + len(output) >= _ENOUGH else ""
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpec.errors import InputError
+from gpec.models._regression import REGRESSION
 
 __all__ = ["booster_output", "booster_predict"]
 
@@ -29,6 +30,8 @@ def booster_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
 def booster_output(booster: Any) -> str:
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     outputs = {"binary:logistic": "probability", "multi:softprob": "probability", "binary:logitraw": "logit"}
+    if objective.startswith(("reg:", "count:", "survival:")) and objective != "reg:logistic":
+        raise InputError(f"The Booster has the objective {objective!r}. {REGRESSION}")
     if objective not in outputs:
         raise InputError(
             f"The Booster has the objective {objective!r}; gpec needs one of {sorted(outputs)}, or a callable that "

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, logsumexp, softmax
 
-from gpec.data import Schema
+from gpec.data import Schema, same_values
 from gpec.errors import InputError, ModelCallError, ModelOutputError
-from gpec.models._resolve import resolve
+from gpec.models._resolve import is_booster, resolve
+from gpec.models._torch import ends_in, is_module
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model"]
@@ -22,6 +23,7 @@ __all__ = ["Model"]
 _BATCH_ROWS = 16_384
 # Rounding of a float32 softmax may leave [0, 1] by this much.
 _RANGE_SLACK = 1e-6
+_SUM_SLACK = 1e-3
 _LARGEST_LOG_ODDS = 36.0  # where 1 - p is last told from 0 in double precision
 
 
@@ -31,13 +33,13 @@ class Model:
     Parameters
     ----------
     model : object
-        A classifier with ``predict_proba``, a ``torch.nn.Module``, an ``xgboost.Booster``, or a callable
+        A classifier with ``predict_proba``, a ``torch.nn.Module``, a ``Booster`` of xgboost or lightgbm, or a callable
         ``X -> (n,)`` for the positive class or ``(n, c)``.
     schema : Schema
         The columns of the rows the model knows.
     model_output : {"auto", "probability", "logit"}
-        What the model returns. "auto" takes ``predict_proba`` and callables as probabilities, Modules as logits and
-        Boosters by their objective.
+        What the model returns. "auto" takes ``predict_proba`` and callables as probabilities, Modules as logits (unless
+        their first answers look like probabilities: then you are asked) and Boosters by their objective.
     threshold : float
         A row is positive when its probability is greater than this (two classes only).
 
@@ -66,6 +68,9 @@ class Model:
         self.user_model = model
         self._predict, kind = resolve(model)
         self.output = kind if model_output == "auto" else model_output
+        self._guessed, self._n_inside = model_output == "auto" and is_module(model), 0
+        wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
+        self._decode = schema.decode if wants_pandas else schema.for_model
         self.n_calls = 0
         self.n_rows = 0
         self.n_classes: int | None = None
@@ -78,15 +83,19 @@ class Model:
 
     @property
     def classes(self) -> npt.NDArray[Any]:
-        """Names of the classes: the model's ``classes_``, else 0, 1, ..."""
+        """Names of the classes: the ``classes_`` of the model or of whose method it is, else 0, 1, ..."""
         count = self.n_classes or 0
-        own = getattr(self.user_model, "classes_", None)
+        own = getattr(self.user_model, "classes_", getattr(self._owner, "classes_", None))
         return np.asarray(own) if own is not None and np.shape(own) == (count,) else np.arange(count)
 
     @property
     def n_outputs(self) -> int:
         """Columns of :meth:`probabilities`: 1 for two classes, else one for each; known after the first call."""
         return 1 if self.is_binary else int(self.n_classes or 0)
+
+    @property
+    def _owner(self) -> Any:
+        return getattr(self.user_model, "__self__", None)
 
     def class_name(self, index: int) -> str:
         """How messages name a class."""
@@ -135,7 +144,7 @@ class Model:
         return np.concatenate(blocks) if blocks else np.empty((0, self.n_outputs))
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
-        rows = self.schema.decode(Z)
+        rows = self._decode(Z)
         self.n_calls += 1
         self.n_rows += len(Z)
         try:
@@ -143,27 +152,44 @@ class Model:
         except Exception as error:
             raise ModelCallError(
                 f"The model raised {type(error).__name__} on call {self.n_calls} (rows {start} to "
-                f"{start + len(Z) - 1} of {total}): {error}",
+                f"{start + len(Z) - 1} of {total}): {error}{self._hint(rows, Z, start)}",
                 (start, start + len(Z) - 1),
             ) from error
         self._require_untouched(rows, Z, start)
-        return self._check(raw, len(Z), start)
+        return self._check(raw, Z, start)
+
+    def _hint(self, rows: Any, Z: FloatArray, start: int) -> str:
+        """What about the rows may have made the model raise."""
+        hint = ""
+        if np.isnan(Z).any():
+            row, j = np.argwhere(np.isnan(Z))[0]
+            hint += (
+                f" The rows contain missing values (as in row {start + row}, column '{self.schema.names[j]}'), which "
+                "the model may not take: impute them before fit, or put an imputer into the model."
+            )
+        if type(rows).__module__.startswith("polars"):
+            hint += " It was given a polars DataFrame, as fit was; if it knows pandas only, pass X.to_pandas()."
+        return hint
 
     def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
-        expected = self.schema.decode(Z)
-        same = np.array_equal(rows, expected) if isinstance(rows, np.ndarray) else rows.equals(expected)
+        expected = self._decode(Z)
+        if isinstance(rows, np.ndarray):
+            same = rows.shape == expected.shape and bool(same_values(rows, expected).all())
+        else:
+            same = rows.equals(expected)
         if not same:
             changed = 0
             if rows.shape == expected.shape:
-                differs = np.asarray(rows, dtype=object) != np.asarray(expected, dtype=object)
-                changed = int(differs.any(axis=1).argmax())
+                alike = same_values(np.asarray(rows, dtype=object), np.asarray(expected, dtype=object))
+                changed = int((~alike.reshape(len(Z), -1).all(axis=1)).argmax())
             raise ModelOutputError(
                 f"The model changed the rows it was given (call {self.n_calls}, row {start + changed}); let it work on "
                 "a copy.",
                 (start + changed, start + changed),
             )
 
-    def _check(self, raw: Any, n: int, start: int) -> FloatArray:
+    def _check(self, raw: Any, Z: FloatArray, start: int) -> FloatArray:
+        n = len(Z)
         where, rows = f"on call {self.n_calls}", (start, start + n - 1)
         try:
             output = np.asarray(raw)
@@ -188,6 +214,7 @@ class Model:
                 f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
                 "it at 0.5."
             )
+        self._refuse_guess(output)
         if self._n_columns is None:
             self._n_columns, self.n_classes = columns, max(columns, 2)
         elif columns != self._n_columns:
@@ -196,11 +223,14 @@ class Model:
                 "classes on every call.",
                 rows,
             )
+        lacks = np.isnan(Z[~np.isfinite(output).all(axis=1)][:1]).any()
         self._require(
             np.isfinite(output),
             output,
             start,
-            "; it must give finite numbers everywhere near the data, not only for the rows of X.",
+            ", which has missing values: impute them before fit, or put an imputer into the model."
+            if lacks
+            else "; it must give finite numbers everywhere near the data, not only for the rows of X.",
         )
         if self.output == "probability":
             inside = (output >= -_RANGE_SLACK) & (output <= 1 + _RANGE_SLACK)
@@ -208,9 +238,34 @@ class Model:
                 inside, output, start, ", which is not a probability; if it returns logits, set model_output='logit'."
             )
             output = np.clip(output, 0.0, 1.0)
+            self._require_sums(output, start)
         if columns == 2:
             return output[:, 1:].copy() if self.output == "probability" else output[:, 1:] - output[:, :1]
         return output
+
+    def _refuse_guess(self, output: FloatArray) -> None:
+        """Raise if a Module whose kind of output was not stated gives probabilities at first."""
+        if not self._guessed:
+            return
+        ending = ends_in(self.user_model, output, self._n_inside)
+        self._guessed = ending is not None
+        self._n_inside += len(output)
+        if ending:
+            raise InputError(
+                f"The Module's answers look like those of a {ending}, not like logits, and model_output='auto' takes a "
+                "Module's answers as logits; set model_output='probability', or 'logit' if they are logits."
+            )
+
+    def _require_sums(self, output: FloatArray, start: int) -> None:
+        sums = output.sum(axis=1)
+        off = np.abs(sums - 1.0) > _SUM_SLACK
+        if output.shape[1] > 1 and off.any():
+            row = int(off.argmax())
+            raise ModelOutputError(
+                f"The model returned probabilities that sum to {sums[row]:.6g} on call {self.n_calls}, row "
+                f"{start + row}; if they are logits set model_output='logit', else divide each row by its sum.",
+                (start + row, start + row),
+            )
 
     def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str) -> None:
         """Raise at the first number of the output that is not good."""

@@ -1,0 +1,101 @@
+"""Rows moved off the places where models that split columns change their answer.
+
+Trees put thresholds at the values of the data, or between two of them. At a row of whole numbers many thresholds meet,
+and the class there may be that of a single point. A row therefore moves a little, in each column of numbers, by a
+random part of the gap to the next value: the order of the values stays, and hardly a threshold lies on that way.
+
+Which way is the model's choice. To some, a value that lies on a threshold belongs to those above it (XGBoost), to
+others to those below (scikit-learn's histograms), and for LightGBM 0 is a class of its own. A model whose answers jump
+when a column moves up gets it moved down, and one that jumps both ways keeps the column as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpec.data import Schema
+from gpec.models import Model
+from gpec.typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["Nudge"]
+
+_OF_GAP = 1e-2
+_OF_SPREAD = 1e-3
+_TRIED_ROWS = 128
+_TRIED_BY_COLUMN = 4_096  # rows for all columns together
+_TRIED_STEP = 1e-2  # of a nudge: an answer that follows a column smoothly hardly changes
+_JUMP = 1e-3
+
+
+class Nudge:
+    """How far each value of ``Z`` may move, and which way."""
+
+    def __init__(self, schema: Schema, Z: FloatArray, unit: float) -> None:
+        self._values: dict[int, FloatArray] = {}
+        self._steps: dict[tuple[int, int], FloatArray] = {}
+        for j in schema.continuous.tolist():
+            values = np.unique(Z[~np.isnan(Z[:, j]), j])
+            if len(values) > 1:
+                most = _OF_SPREAD * unit * float(schema.scale[j])
+                self._values[j] = values
+                self._steps[j, 1] = _steps(values, most)
+                self._steps[j, -1] = -_steps(-values[::-1], most)[::-1]
+        self.way = np.zeros(schema.n_features, dtype=np.int64)  # up 1, down -1, or not at all
+        self.way[list(self._values)] = 1
+
+    def choose_way(self, model: Model, rows: FloatArray) -> None:
+        """Ask the model about some rows of ``Z`` which way leaves its answers as they are."""
+        rows, columns = rows[:_TRIED_ROWS], self.way != 0
+        if not columns.any():
+            return
+        moved = self._by(rows, self.way, _TRIED_STEP)
+        answer, after = np.split(model.probabilities(np.concatenate((rows, moved))), 2)
+        if not _jumps(answer, after).any():
+            return
+        down = model.probabilities(self._by(rows, -self.way, _TRIED_STEP))
+        if not _jumps(answer, down).any():
+            self.way = -self.way
+            return
+        some = max(_TRIED_BY_COLUMN // int(columns.sum()), 8)
+        for way in (1, -1):
+            pending = np.flatnonzero(columns)
+            jumps = self._jumps_by_column(model, rows[:some], answer[:some], pending, way)
+            self.way[pending[~jumps]] = way
+            columns[pending[~jumps]] = False
+        self.way[columns] = 0
+
+    def _jumps_by_column(
+        self, model: Model, rows: FloatArray, answer: FloatArray, pending: IntArray, way: int
+    ) -> BoolArray:
+        tried = [self._by(rows, way * (np.arange(rows.shape[1]) == j), _TRIED_STEP) for j in pending]
+        if not tried:
+            return np.empty(0, dtype=bool)
+        after = np.split(model.probabilities(np.concatenate(tried)), len(pending))
+        return np.array([_jumps(answer, each).any() for each in after])
+
+    def moved(self, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Some rows of ``Z``, nudged; a missing value stays missing."""
+        return self._by(rows, self.way, rng.uniform(0.5, 1.0, rows.shape))
+
+    def _by(self, rows: FloatArray, way: IntArray, part: FloatArray | float) -> FloatArray:
+        moved, part = rows.copy(), np.broadcast_to(part, rows.shape)
+        for j in np.flatnonzero(way).tolist():
+            known = np.flatnonzero(~np.isnan(rows[:, j]))
+            place = np.searchsorted(self._values[j], rows[known, j])
+            moved[known, j] += part[known, j] * self._steps[j, int(way[j])][place]
+        return moved
+
+
+def _steps(values: FloatArray, most: float) -> FloatArray:
+    """The longest step up of each value: a part of its lesser gap, and none for the greatest one."""
+    gap = np.diff(values)
+    with np.errstate(over="ignore"):
+        steps = np.minimum(_OF_GAP * np.minimum(gap, np.append(np.inf, gap[:-1])), most)
+        # many models work in single precision: there, too, a step must not end at the next value
+        here, there, following = (v.astype(np.float32) for v in (values[:-1], values[:-1] + steps, values[1:]))
+    steps[(here < following) & (there == following)] = 0.0
+    return np.append(steps, 0.0)
+
+
+def _jumps(before: FloatArray, after: FloatArray) -> BoolArray:
+    return np.asarray((np.abs(after - before) > _JUMP).any(axis=1))

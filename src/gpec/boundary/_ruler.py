@@ -1,0 +1,59 @@
+"""The lengths of the search, in units of the spread of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpec.data import Schema
+from gpec.typing import FloatArray
+
+__all__ = ["Ruler"]
+
+_CLEAR = 1e-4
+_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """What counts as short.
+
+    Attributes
+    ----------
+    unit : float
+        1 for standardised columns; else how far a number typically lies from the middle of its column.
+    tolerance : float
+        Longest last bracket.
+    clear : float
+        A class that lasts for less than this along a path is a sliver.
+    """
+
+    unit: float
+    tolerance: float
+    clear: float
+
+    @classmethod
+    def of(cls, schema: Schema, Z: FloatArray, tolerance: float) -> Ruler:
+        """The lengths for encoded rows ``Z``; ``tolerance`` is in units."""
+        unit = _spread(schema, Z[:: max(len(Z) // _ROWS, 1)]) if _is_raw(schema) else 1.0
+        return cls(unit, tolerance * unit, _CLEAR * unit)
+
+
+def _is_raw(schema: Schema) -> bool:
+    """Whether numbers are compared as they are (dates in days)."""
+    numbers = [j for j in schema.continuous.tolist() if j not in schema.origins]
+    return not schema.center.any() and bool((schema.scale[numbers] == 1).all())
+
+
+def _spread(schema: Schema, Z: FloatArray) -> float:
+    """Median distance from the middle, over rows that are not there, as if all columns had the same share in it."""
+    numbers = schema.continuous
+    Z = Z[:, numbers] / schema.scale[numbers]
+    Z = Z[:, ~np.isnan(Z).all(axis=0)]
+    offset = np.nan_to_num(Z - np.nanmedian(Z, axis=0))
+    largest = float(np.abs(offset).max(initial=0.0))
+    if largest == 0:
+        return 1.0
+    length = np.linalg.norm(offset / largest, axis=1)  # squares of raw numbers may overflow or vanish
+    return float(np.median(length[length > 0])) * largest / float(np.sqrt(Z.shape[1]))

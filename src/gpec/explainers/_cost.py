@@ -1,0 +1,64 @@
+"""What a run of an explainer is going to cost: a word beforehand, if it is much."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import joblib
+
+from gpec.errors import SlowExplainerWarning
+
+__all__ = ["Watch"]
+
+_MANY_MODEL_ROWS = 20_000_000
+_MANY_SECONDS = 60.0
+
+
+class Watch:
+    """Warns once if explaining ``n`` rows is going to take long.
+
+    Parameters
+    ----------
+    who : str
+        The explainer, as users know it.
+    n : int
+        Rows to explain.
+    model_rows : int or None
+        Model rows that this takes, about; None if it is not known.
+    remedy : str
+        What costs less.
+    """
+
+    def __init__(self, who: str, n: int, model_rows: int | None, remedy: str) -> None:
+        self._who, self._n, self._model_rows, self._remedy = who, n, model_rows, remedy
+        self._silent = False
+        if model_rows is not None and model_rows > _MANY_MODEL_ROWS:
+            self._warn("")
+
+    def first_block(self, seconds: float, share: float, n_jobs: int | None) -> None:
+        """Tell how long the first block took, and which share of the whole work it is."""
+        workers = min(joblib.effective_n_jobs(n_jobs), max(1, round(1 / share)))
+        whole = seconds / share / workers
+        if whole > _MANY_SECONDS:
+            self._warn(f", about {whole / 60:.0f} min" if whole >= 90 else f", about {whole:.0f} s")
+
+    def _warn(self, time: str) -> None:
+        if self._silent:
+            return
+        self._silent = True
+        rows = "" if self._model_rows is None else f" takes about {self._model_rows:,} model rows"
+        cost = f"{rows}{time}" if rows else f" takes{time.removeprefix(',')}"
+        warnings.warn(
+            f"Explaining {self._n:,} rows with {self._who}{cost}; {self._remedy}.",
+            SlowExplainerWarning,
+            stacklevel=_outside(),
+        )
+
+
+def _outside() -> int:
+    """How far up the line stands that called the package."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gpec":
+        level, frame = level + 1, frame.f_back
+    return level

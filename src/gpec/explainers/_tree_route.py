@@ -1,0 +1,137 @@
+"""The way from a row to the trees that read it: straight, or through a pipeline that keeps the columns apart.
+
+TreeSHAP explains the columns that the trees see. Where each of them comes from one feature, and no feature has two, a
+coalition of features is a coalition of columns, and the values of the columns are those of the features. The columns of
+a one-hot encoding are not: their Shapley values do not add up to the feature's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import Pipeline
+
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["MixedColumns", "Route", "find_route"]
+
+# Transformers of scikit-learn that make one column of each, from that column alone.
+_APART = {
+    "Binarizer",
+    "KBinsDiscretizer",
+    "MaxAbsScaler",
+    "MinMaxScaler",
+    "OrdinalEncoder",
+    "PowerTransformer",
+    "QuantileTransformer",
+    "RobustScaler",
+    "SimpleImputer",
+    "StandardScaler",
+    "TargetEncoder",
+}
+# Those that do so only with these settings.
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "FunctionTransformer": {"func": None},
+    "KBinsDiscretizer": {"encode": "ordinal"},
+    "SimpleImputer": {"add_indicator": False},
+}
+
+
+class MixedColumns(Exception):  # noqa: N818  tells what the step does
+    """A step of a pipeline makes several columns of a feature, or one of several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """How rows reach the trees.
+
+    Attributes
+    ----------
+    trees : object
+        The tree model.
+    feature : array of int, shape (p,)
+        The feature that each of the columns before the trees comes from.
+    transform : function or None
+        The user's rows to these columns; None if they are the same.
+    """
+
+    trees: Any
+    feature: IntArray
+    transform: Callable[[Any], Any] | None = None
+
+    def columns(self, rows: Any) -> FloatArray:
+        """The user's rows as the trees see them; a missing value is NaN."""
+        seen = rows if self.transform is None else self.transform(rows)
+        array = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
+        if array.shape[1:] != self.feature.shape:
+            raise MixedColumns("its steps leave out columns")
+        return array
+
+
+def find_route(model: Any, d: int) -> Route:
+    """How rows of ``d`` features reach the trees of a model."""
+    if hasattr(model, "best_estimator_"):  # a search over parameters
+        return find_route(model.best_estimator_, d)
+    if not isinstance(model, Pipeline):
+        return Route(model, np.arange(d))
+    steps, first = model[:-1], _sources(model[:-1], d)
+    last = find_route(model.steps[-1][1], len(first))
+    further = last.transform
+    if len(steps) == 0:
+        return last
+    return Route(
+        last.trees,
+        first[last.feature],
+        steps.transform if further is None else lambda rows: further(steps.transform(rows)),
+    )
+
+
+def _sources(step: Any, d: int, name: str = "") -> IntArray:
+    """The input column that each output column of a transformer comes from."""
+    kind = type(step).__name__
+    if step is None or isinstance(step, str):
+        return np.arange(0 if step == "drop" else d)
+    if isinstance(step, Pipeline):
+        found = np.arange(d)
+        for inner, transformer in step.steps:
+            found = found[_sources(transformer, len(found), inner)]
+        return found
+    if isinstance(step, ColumnTransformer):
+        return _sources_of_columns(step, d)
+    if isinstance(step, SelectorMixin):
+        return np.asarray(step.get_support(indices=True), dtype=np.int64)
+    ours = type(step).__module__.startswith("sklearn.") and (kind in _APART or kind in _SETTINGS)
+    settings = _SETTINGS.get(kind, {})
+    several = getattr(step, "target_type_", "") == "multiclass"  # of a TargetEncoder: a column for each class
+    if not ours or several or any(getattr(step, key) != value for key, value in settings.items()):
+        raise MixedColumns(f"its step {name!r} ({kind}) does not make one column of each feature")
+    return np.arange(d)
+
+
+def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
+    parts: dict[int, IntArray] = {}
+    for name, transformer, columns in step.transformers_:
+        taken = _indices(columns, list(getattr(step, "feature_names_in_", [])), d)
+        where = step.output_indices_[name]
+        parts[where.start] = taken[_sources(transformer, len(taken), name)]
+        if len(parts[where.start]) != where.stop - where.start:
+            raise MixedColumns(f"its step {name!r} leaves out columns")
+    found = np.concatenate([parts[start] for start in sorted(parts)])
+    if len(np.unique(found)) != len(found):
+        raise MixedColumns("its ColumnTransformer uses a feature twice")
+    return found
+
+
+def _indices(columns: Any, names: list[str], d: int) -> IntArray:
+    if isinstance(columns, str):
+        columns = [columns]
+    if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
+        raise MixedColumns("its ColumnTransformer takes a slice of names")
+    if not isinstance(columns, slice) and any(isinstance(column, str) for column in columns):
+        columns = [names.index(column) for column in columns]
+    return np.atleast_1d(np.arange(d)[columns])

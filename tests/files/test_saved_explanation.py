@@ -1,0 +1,96 @@
+"""Explanations as files."""
+
+import numpy as np
+import pytest
+
+from explanation_helpers import explanation
+from gpec import Explanation, _files
+from gpec.errors import CorruptFileError, InputError
+
+ARRAYS = ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values", "data")
+
+
+def assert_same(a, b):
+    for name in ARRAYS:
+        first, second = getattr(a, name), getattr(b, name)
+        if first is None:
+            assert second is None, name
+            continue
+        assert first.shape == second.shape, name
+        assert first.dtype == second.dtype, name
+        assert first.tobytes() == second.tobytes() if first.dtype != object else (first == second).all(), name
+    for name in ("feature_names", "output_names", "confidence_level", "diagnostics", "axes"):
+        assert getattr(a, name) == getattr(b, name), name
+
+
+@pytest.mark.parametrize(
+    "e",
+    [
+        explanation(),
+        explanation(classes=4, confidence_level=0.8),
+        explanation(explainer_variance=None, base_values=None),
+        explanation()[2],
+        explanation(classes=4)[:, "age", "other"],
+        explanation(classes=4)[1, "age", "other"],
+        explanation()[[]],
+        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object)),
+        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object))[0, "age"],
+        explanation(data=np.array([["red", 1.5, True]] * 5, dtype=object))[[]],
+        explanation(classes=4, data=np.array([["red", 1.5, None]] * 5, dtype=object))[:, ["bmi", "age"]],
+        explanation(data=np.array([["é", "b", "c"]] * 5)),
+    ],
+    ids=range(12),
+)
+def test_save_and_load(tmp_path, e):
+    e.save(tmp_path / "e.gpec")
+    assert_same(e, Explanation.load(tmp_path / "e.gpec"))
+
+
+def test_load_of_a_fitted_explanation(tmp_path, make, X):
+    e = make().fit(X).explain(X[:3])
+    e.save(str(tmp_path / "e.gpec"))
+    loaded = Explanation.load(str(tmp_path / "e.gpec"))
+    assert_same(e, loaded)
+    assert (loaded.lower == e.lower).all()
+
+
+def test_load_of_another_kind(tmp_path, make, X):
+    make().fit(X).save(tmp_path / "g.gpec")
+    with pytest.raises(InputError, match="holds a saved GPEC, not a saved Explanation"):
+        Explanation.load(tmp_path / "g.gpec")
+
+
+CHANGES = {
+    "no axes": lambda tree: tree.pop("axes"),
+    "no values": lambda tree: tree.pop("values"),
+    "a number for axes": lambda tree: tree.update(axes=3),
+    "something more": lambda tree: tree.update(surprise=1),
+    "too little data": lambda tree: tree.update(data=["a"]),
+    "texts for values": lambda tree: tree.update(data=["a"], values="b"),
+    "no rule": lambda tree: tree.pop("rule"),
+    "a rule without a promise": lambda tree: tree.update(rule={}),
+    "a text for a rule": lambda tree: tree.update(rule="latent"),
+    "a list for a promise": lambda tree: tree.update(rule={"promise": ["latent"]}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_load_of_a_file_that_lacks_a_part(tmp_path, change):
+    path = tmp_path / "e.gpec"
+    explanation().save(path)
+    tree = _files.read(path, "Explanation")
+    CHANGES[change](tree)
+    _files.write(path, "Explanation", tree)
+    with pytest.raises(CorruptFileError, match="Explanation"):
+        Explanation.load(path)
+
+
+def test_unknown_promise(tmp_path):
+    path = tmp_path / "e.gpec"
+    explanation().save(path)
+    tree = _files.read(path, "Explanation")
+    assert tree["rule"] == {"promise": "latent"}
+    tree["rule"]["promise"] = "certainty"
+    _files.write(path, "Explanation", tree)
+    with pytest.raises(CorruptFileError, match="'certainty'"):
+        Explanation.load(path)

@@ -1,0 +1,68 @@
+"""lightgbm Boosters: their objective tells what they return."""
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from model_helpers import checked, rows
+
+from gpec.errors import InputError
+
+
+def booster(objective, X, y, **options):
+    settings = {"objective": objective, "num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, **options}
+    return lightgbm.train(settings, lightgbm.Dataset(X, y), 5)
+
+
+@pytest.mark.parametrize("objective", ["binary", "cross_entropy"])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_two_classes(objective, loaded):
+    X = rows(300)
+    machine = booster(objective, X, (X[:, 0] + X[:, 1] > 0).astype(int))
+    if loaded:
+        machine = lightgbm.Booster(model_str=machine.model_to_string())
+    model, Z = checked(machine, X)
+    np.testing.assert_array_equal(model.probabilities(Z)[:, 0], machine.predict(X))
+    assert model.is_binary
+
+
+def test_several_classes():
+    X = rows(300)
+    machine = booster("multiclass", X, X.argmax(axis=1), num_class=3)
+    model, Z = checked(machine, X)
+    np.testing.assert_array_equal(model.probabilities(Z), machine.predict(X))
+    np.testing.assert_array_equal(model.labels(Z), machine.predict(X).argmax(axis=1))
+    assert model.n_classes == 3
+
+
+def test_columns_go_by_name_with_categories_and_missing_values():
+    X = pd.DataFrame(rows(300), columns=["a", "b", "c"])
+    X.loc[::5, "a"] = np.nan
+    X["kind"] = pd.Categorical(np.where(np.random.default_rng(0).random(300) > 0.5, "u", "v"))
+    X.loc[::7, "kind"] = np.nan
+    machine = booster("binary", X, ((X["a"] > 0) ^ (X["kind"] == "u")).astype(int))
+    expected = machine.predict(X)
+    for columns in (["a", "b", "c", "kind"], ["kind", "c", "a", "b"]):
+        model, Z = checked(machine, X[columns])
+        np.testing.assert_array_equal(model.probabilities(Z)[:, 0], expected)
+
+
+@pytest.mark.parametrize("objective", ["regression", "regression_l1", "poisson", "quantile"])
+def test_a_regression_is_not_supported_yet(objective):
+    X = rows(100)
+    machine = booster(objective, X, np.abs(X[:, 0]))
+    with pytest.raises(InputError, match=rf"objective '{objective}'\. Regression is not supported yet"):
+        checked(machine, X)
+
+
+def custom(scores, data):
+    return scores - data.get_label(), np.ones(len(scores))
+
+
+@pytest.mark.parametrize(("objective", "options"), [("multiclassova", {"num_class": 3}), (custom, {})])
+def test_another_objective_is_refused_before_a_call(objective, options):
+    X = rows(100)
+    machine = booster(objective, X, X.argmax(axis=1) if options else X[:, 0] > 0, **options)
+    named = "custom" if callable(objective) else objective
+    with pytest.raises(InputError, match=rf"objective '{named}'; gpec needs one of .*binary.*callable"):
+        checked(machine, X)

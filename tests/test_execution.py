@@ -1,0 +1,93 @@
+"""Blocks of rows: in order, with the same bits wherever they run."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from gpec._execution import one_blas_thread, run_blocks
+
+N_JOBS = [None, 1, 2, 3, -1]
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@pytest.mark.parametrize(("n", "size", "count"), [(10, 4, 3), (8, 4, 2), (3, 4, 1), (1, 1, 1), (0, 4, 0)])
+def test_blocks_cover_the_rows_in_order(n_jobs, n, size, count):
+    blocks = list(run_blocks(lambda part: part, n, size, n_jobs=n_jobs))
+    assert len(blocks) == count
+    assert [row for part in blocks for row in range(n)[part]] == list(range(n))
+    assert all(part.stop - part.start == size for part in blocks[:-1])
+    assert not blocks or blocks[-1].stop == n
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_results_come_in_order_however_long_they_take(n_jobs):
+    def work(part):
+        time.sleep(0.02 * (part.start % 3 == 0))  # those that start first end last
+        return part.start
+
+    assert list(run_blocks(work, 9, 1, n_jobs=n_jobs)) == list(range(9))
+
+
+def test_jobs_run_beside_each_other():
+    """Two blocks that wait for each other end only if both run at once."""
+    meeting = threading.Barrier(2, timeout=20)
+    assert sorted(run_blocks(lambda part: meeting.wait(), 2, 1, n_jobs=2)) == [0, 1]
+
+
+def test_same_bits_for_any_number_of_jobs():
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(500, 300)), rng.normal(size=(300, 200))
+
+    def digest(n_jobs, threads):
+        with threadpool_limits(threads, "blas"):
+            parts = run_blocks(lambda part: np.linalg.norm(A[part] @ B, axis=1), len(A), 64, n_jobs=n_jobs)
+            return np.concatenate(list(parts)).tobytes()
+
+    expected = digest(1, 1)
+    for n_jobs in N_JOBS:
+        for threads in (1, 2):
+            assert digest(n_jobs, threads) == expected
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_one_blas_thread_in_each_block(n_jobs):
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        seen = list(run_blocks(lambda part: blas_threads(), 6, 2, n_jobs=n_jobs))
+        assert seen == [{1}] * 3
+        assert blas_threads() == before
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_error_in_a_block_comes_through(n_jobs, error):
+    def work(part):
+        if part.start == 4:
+            raise error("block 2")
+        return part.start
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        with pytest.raises(error, match="block 2"):
+            list(run_blocks(work, 10, 2, n_jobs=n_jobs))
+        assert blas_threads() == before
+
+
+def test_blocks_share_memory():
+    out = np.zeros(10)
+
+    def work(part):
+        out[part] = part.start
+
+    list(run_blocks(work, 10, 5, n_jobs=2))
+    assert out.tolist() == [0.0] * 5 + [5.0] * 5
