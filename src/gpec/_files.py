@@ -22,17 +22,18 @@ from gpec.errors import CorruptFileError, InputError
 __all__ = ["read", "write"]
 
 _MAGIC = b"gpec archive 2 "
+_LARGE = 10_000  # numbers
 _HEADER = len(_MAGIC) + 64 + 1
 
 
 def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None:
     """Write ``tree`` (dicts, lists, strings, numbers, arrays) to ``path``, whole or not at all."""
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[int, tuple[str, np.ndarray[Any, Any]]] = {}  # by the identity of what was given
     document = json.dumps({"kind": kind, "tree": _pack(tree, arrays)}, allow_nan=True)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("tree.json", document)
-        for name, array in arrays.items():
+        for name, array in arrays.values():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     body = buffer.getvalue()
@@ -78,15 +79,15 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     return tree
 
 
-def _pack(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _pack(value: Any, arrays: dict[int, tuple[str, np.ndarray[Any, Any]]]) -> Any:
     if isinstance(value, dict):
         return {"dict": {str(key): _pack(item, arrays) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
         return [_pack(item, arrays) for item in value]
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
-        name = f"a{len(arrays)}"
-        arrays[name] = value
-        return {"array": name}
+        # an array that stands in several places is written once
+        name, stored = arrays.setdefault(id(value), (f"a{len(arrays)}", _halved(value)))
+        return {"array": name, **({"double": True} if stored is not value else {})}
     if isinstance(value, np.ndarray):
         return _pack(value.tolist(), arrays)
     if isinstance(value, np.generic):
@@ -96,10 +97,20 @@ def _pack(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     raise InputError(f"Cannot save a value of type {type(value).__name__}: {value!r}.")
 
 
+def _halved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A large array of doubles in single precision, where that loses nothing."""
+    if array.dtype != np.float64 or array.size < _LARGE:
+        return array
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    return single if np.array_equal(single, array, equal_nan=True) else array
+
+
 def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         if "array" in value:
-            return arrays[value["array"]]
+            array = arrays[value["array"]]
+            return array.astype(np.float64) if value.get("double") else array
         return {key: _unpack(item, arrays) for key, item in value["dict"].items()}
     if isinstance(value, list):
         return [_unpack(item, arrays) for item in value]

@@ -75,6 +75,7 @@ _BLOCK = 1_024
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
 _PROBE_ROWS = 20
+_LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
 _POOL = 10_000  # rows from which those to explain are drawn
 _OUTPUT_BINS = 10
 _NOISE_WIDTHS = 4.0
@@ -173,6 +174,7 @@ def observe_rows(problem: Problem, draw: Draw, memory: Memory) -> Observation:
     if problem.given is not None:
         answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
         U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
+        _check_noise_size(answer, U, ground.settings)
         return Observation(draw, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
@@ -234,10 +236,11 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
     if earlier is not None:
         return earlier.layers[output].graph
     ground, s = problem.ground, problem.ground.settings
+    several = ground.model.n_outputs > 1 and s.n_landmarks == "auto"
     graph = GeodesicGraph.build(
         ground.schema.embed(boundary.of(output).points, "boundary"),
         n_neighbors=s.n_neighbors,
-        n_landmarks=s.n_landmarks,
+        n_landmarks=_LANDMARKS_OF_SEVERAL if several else s.n_landmarks,
         components=s.components,
         random_state=ground.seed,
         progress=s.progress,

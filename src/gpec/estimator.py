@@ -78,7 +78,7 @@ class GPEC(BaseEstimator):
     n_boundary : int
         Distinct boundary points for each class.
     n_neighbors, n_landmarks, components
-        See :meth:`gpec.geometry.GeodesicGraph.build`.
+        See :meth:`gpec.geometry.GeodesicGraph.build`. With several classes "auto" is at most 800 landmarks for each.
     n_explained : int
         Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given.
     draw : {"output", "uniform"}

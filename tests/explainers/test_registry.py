@@ -72,7 +72,7 @@ def test_users_object_is_left_alone(models, X):
     explainer = fitted(own, models.curved, X)
     assert explainer is not own
     assert explainer.n_samples == 20
-    assert vars(own) == {"n_samples": 20}
+    assert vars(own) == {"n_samples": 20, "link": "identity"}
 
 
 def test_explanation_without_rows():

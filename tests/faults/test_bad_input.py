@@ -16,7 +16,16 @@ from scipy.special import expit
 
 import gpec
 from gpec.boundary import BisectionSampler, BoundarySample
-from gpec.errors import BoundaryNotFoundError, ExplainerError, GPECError, InputError, NumericalError, ParameterTypeError
+from gpec.errors import (
+    BoundaryNotFoundError,
+    ExplainerError,
+    GPECError,
+    InputError,
+    ModelCallError,
+    ModelOutputError,
+    NumericalError,
+    ParameterTypeError,
+)
 from gpec.explainers import KernelShap
 from gpec.kernels import EG, RBF, WEG
 
@@ -52,6 +61,7 @@ TABLES = {
     "complex": (rows() + 1j, ["complex"]),
     "sparse matrix": (sparse.csr_matrix(rows()), ["sparse", "toarray"]),
     "sparse array": (sparse.coo_array(rows()), ["sparse", "toarray"]),
+    "sparse dictionary": (sparse.dok_matrix(rows()), ["sparse", "toarray"]),  # a dict, too
     "texts": (rows().astype(str).astype(object) + "x", ["not numeric", "x0"]),
     "mixed objects": (np.array([[1.0, "high", None]] * 5, dtype=object), ["x1"]),
     "dates": (np.array([["2020-01-01"] * 3] * 5, dtype="M8[D]"), ["dates"]),
@@ -62,8 +72,10 @@ TABLES = {
     "masked": (np.ma.masked_greater(rows(), 1.0), ["masked"]),
     "too large": (rows(at=(3, 0), to=1e200), ["row 3", "too far"]),
 }
-# Not an error where the first rows are learned: there the number of features is free.
-LEARNED = {name: case for name, case in TABLES.items() if "features" not in name and name != "too large"}
+# Not an error where the first rows are learned: the number of features is free there, dates are read, and whether the
+# model takes missing values only the model can tell.
+FREE = ("too few features", "too many features", "too large", "NaN", "dates")
+LEARNED = {name: case for name, case in TABLES.items() if name not in FREE}
 
 
 def assert_refused(action, argument, words, model):
@@ -115,11 +127,9 @@ def test_rows_of_explain(make, model, X, case, attribution):
 
 
 FRAMES = {
-    "missing text": (frame(a=["u", None] * 10), ["missing value", "row 1", "'a'"]),
-    "missing category": (frame(a=pd.Categorical(["u", None] * 10)), ["missing value", "row 1", "'a'"]),
-    "missing integer": (frame(a=pd.array([1, None] * 10, dtype="Int64")), ["missing value", "row 1", "'a'"]),
-    "dates": (frame(a=pd.date_range("2020", periods=20)), ["'a'", "dates"]),
-    "durations": (frame(a=pd.timedelta_range("1h", periods=20)), ["'a'", "dates"]),
+    "dates as objects": (frame(a=pd.date_range("2020", periods=20).date), ["'a'", "dates", "to_datetime"]),
+    "infinite": (frame(a=np.where(np.arange(20) == 4, np.inf, 0.0)), ["'a'", "infinite", "row 4"]),
+    "sparse column": (frame(a=pd.arrays.SparseArray([0.0, 1.0] * 10)), ["'a'", "sparse", "to_dense"]),
     "complex": (frame(a=rows()[:, 0] + 1j), ["'a'", "complex"]),
     "two of a name": (pd.concat([frame(), frame()], axis=1), ["'a'", "name"]),
     "no columns": (frame()[[]], ["0 columns"]),
@@ -132,11 +142,63 @@ def test_frames_of_fit(make, model, case):
     assert_refused(lambda: make(model).fit(table), "X", words, model)
 
 
+# Frames with missing values: the model that cannot take them says so on its first call, and the message tells where.
+MISSING = {
+    "text": frame(a=["u", None] * 10),
+    "category": frame(a=pd.Categorical(["u", None] * 10)),
+    "integer": frame(a=pd.array([1, None] * 10, dtype="Int64")),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_missing_values_that_the_model_refuses(make, model, case):
+    g = make(model)
+    with pytest.raises(ModelCallError, match=r"missing values \(as in row 1, column 'a'\).*imputer") as error:
+        g.fit(MISSING[case])
+    assert isinstance(error.value.__cause__, (TypeError, ValueError))
+    assert model.n_calls == 1
+    assert not hasattr(g, "boundary_")
+
+
+def test_missing_values_that_make_the_model_answer_nan(make, model):
+    g = make(model)
+    with pytest.raises(ModelOutputError, match=r"nan on call 1, row 2, which has missing values.*imputer"):
+        g.fit(rows(at=(2, 1), to=np.nan))
+    assert model.n_calls == 1
+    assert not hasattr(g, "boundary_")
+
+
+MISSING_LATER = {
+    "text": ("colour", [None, "red"], "colour"),
+    "category": ("size", pd.Categorical(["S", None], categories=["S", "M", "L"], ordered=True), "size"),
+    "truth": ("new", [None, True], "new"),
+    "number": ("price", [1.0, np.nan], "price"),
+}
+
+
+@pytest.mark.parametrize("where", ["X", "X_explained", "background"])
+@pytest.mark.parametrize("case", MISSING_LATER)
+def test_missing_values_where_fit_had_none(make, counting, mixed, case, where):
+    model = counting(mixed.model.predict_proba)
+    column, values, name = MISSING_LATER[case]
+    strange = mixed.frame[:2].assign(**{column: values})
+    words = ["missing value", f"'{name}'", "impute"]
+    if where == "X":
+        g = make(model, lambda frame: np.zeros(frame.shape)).fit(mixed.frame)
+        assert_refused(lambda: g.explain(strange), where, words, model)
+    elif where == "X_explained":
+        assert_refused(lambda: make(model).fit(mixed.frame, X_explained=strange), where, words, model)
+    else:
+        assert_refused(lambda: make(model, background=strange).fit(mixed.frame), where, words, model)
+
+
 OTHER_FRAMES = {
     "missing column": (frame()[["a", "b"]], ["missing: ['c']"]),
     "further column": (frame(d=1.0), ["unexpected: ['d']"]),
     "renamed column": (frame().rename(columns={"b": "B"}), ["missing: ['b']", "unexpected: ['B']"]),
     "texts for numbers": (frame(a="high"), ["'a'", "not numeric"]),
+    "dates for numbers": (frame(a=pd.date_range("2020", periods=20)), ["'a'", "dates"]),
+    "durations for numbers": (frame(a=pd.timedelta_range("1h", periods=20)), ["'a'", "dates"]),
 }
 
 
@@ -228,7 +290,8 @@ def test_no_explainer_and_no_attributions(make, model, X):
 
 
 BOUNDARIES = {
-    "NaN": (rows(at=(2, 1), to=np.nan), ["nan", "(2, 1)"]),
+    "NaN": (rows(at=(2, 1), to=np.nan), ["missing value", "row 2", "x1"]),
+    "infinite": (rows(at=(2, 1), to=np.inf), ["inf", "(2, 1)"]),
     "one dimension": (rows()[:, 0], ["2 dimensions", "(20,)"]),
     "three dimensions": (rows()[:, :, None], ["2 dimensions"]),
     "too few features": (rows()[:, :2], ["2 features", "3"]),
@@ -437,6 +500,34 @@ def test_constant_attributions(make, X):
     assert (e.variance == 0).all()
 
 
+DATES = {
+    "dates": (pd.date_range("2020", periods=120), lambda column: (column - pd.Timestamp("2020")) / pd.Timedelta("1D")),
+    "durations": (pd.timedelta_range("1h", periods=120, freq="h"), lambda column: column / pd.Timedelta("1h")),
+}
+
+
+@pytest.mark.parametrize("case", DATES)
+def test_dates_of_fit(make, models, X, case):
+    """They count as numbers, and the model gets them as they were."""
+    days, count = DATES[case]
+    named = pd.DataFrame(X, columns=["a", "b", "c"]).assign(a=days)
+
+    def numeric(frame):
+        return np.column_stack((count(frame["a"]) / 60 - 1, frame["b"], frame["c"]))
+
+    kinds = set()
+
+    def model(frame):
+        kinds.add(frame["a"].dtype.kind)
+        return models.curved(numeric(frame))
+
+    found = answer(make(model, lambda frame: models.slopes(numeric(frame))).fit(named), named[:5])
+    expected = answer(make().fit(numeric(named)), numeric(named)[:5])
+    assert kinds == {days.dtype.kind}
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    np.testing.assert_allclose(found.std, expected.std, rtol=0.2)  # other random rows, of the same columns
+
+
 @pytest.mark.parametrize(
     "convert",
     [
@@ -639,8 +730,7 @@ TINY = {
     "one feature": (np.array([1.0, 1e-170, 1e-320]), "auto"),
     "one feature, with noise": (np.array([1.0, 1e-170, 1e-320]), 1e-3),
     "all features": (1e-200, "auto"),
-    "much noise": (1e-150, 1.0),
-    "very much noise": (1.0, 1e300),
+    "much noise": (1e-7, 1.0),
 }
 
 
@@ -655,3 +745,22 @@ def test_attributions_too_small_to_be_squared(make, models, X, case):
         return
     assert np.isfinite(e.lower).all()
     assert np.isfinite(e.upper).all()
+
+
+NOISE_THAT_DROWNS = {"much": (1e-150, 1.0), "very much": (1.0, 1e300), "much in one place": (1.0, "one place")}
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["explained", "given"])
+@pytest.mark.parametrize("case", NOISE_THAT_DROWNS)
+def test_noise_that_drowns_everything(make, models, X, case, given):
+    """Nothing can be learned then, and deviations of 1e46 came out."""
+    size, noise = NOISE_THAT_DROWNS[case]
+    if noise == "one place":
+        noise = np.where(np.arange(25)[:, None] == 7, 1e40, 1e-4)
+    g = make(explainer=lambda X: size * models.slopes(X), noise=noise)
+    more = {"X_explained": X[:25], "attributions": size * models.slopes(X[:25])} if given else {}
+    with pytest.raises(InputError, match=r"noise variance reaches 1e?.* where attributions reach"):
+        g.fit(X, **more)
+    assert not hasattr(g, "boundary_")
+    small = make(explainer=lambda X: size * models.slopes(X), noise=1e6 * size**2)  # this much is a setting like others
+    assert np.isfinite(small.fit(X, **more).explain(X[:5], attribution="posterior").std).all()

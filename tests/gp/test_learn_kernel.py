@@ -140,6 +140,19 @@ class TestOptimum:
         )
         assert dense_evidence(learned, X, Y, U) >= most - 1e-6
 
+    @pytest.mark.parametrize("kernel", ["RBF", "sum"])
+    def test_where_a_search_from_the_median_would_run_to_the_bounds(self, kernel):
+        """At the median the slope is so steep that the first step ends at the shortest length, where there is none."""
+        rng = np.random.default_rng(6)
+        X, points = rng.normal(size=(60, 3)), rng.normal(size=(60, 3))
+        fitted = KERNELS[kernel]().fit(points, X)
+        true = fitted.with_theta(np.log([1.2]))
+        U = np.full((60, 2), 0.01)
+        Y = np.linalg.cholesky(true.gram(X) + 0.01 * np.eye(60)) @ rng.normal(size=(60, 2))
+        learned = learn_kernel(fitted, X, Y, U, 1.0)
+        assert np.exp(learned.theta[0]) == pytest.approx(1.2, rel=0.2)
+        assert dense_with_given_scale(learned, X, Y, U, 1.0) >= dense_with_given_scale(true, X, Y, U, 1.0)
+
     @pytest.mark.parametrize("kernel", ["sum", "product"])
     def test_a_length_inside_another_kernel_is_found(self, kernel):
         """Functions drawn from the composed kernel itself, of a length far from the median distance."""

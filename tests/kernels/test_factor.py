@@ -87,9 +87,10 @@ def test_landmarks_of_a_definite_matrix_give_nystrom_and_a_diagonal():
     C = full[:, graph.landmarks]
     nystrom = C @ np.linalg.solve(C[graph.landmarks], C.T)
     factor = factorize(graph, 1.0)
-    np.testing.assert_allclose(factor.B @ factor.B.T, nystrom, atol=1e-9)
-    np.testing.assert_allclose(factor.r, 1 - np.diag(nystrom), atol=1e-9)
-    np.testing.assert_allclose(factor.r[graph.landmarks], 0.0, atol=1e-9)
+    # B is rounded to single precision
+    np.testing.assert_allclose(factor.B @ factor.B.T, nystrom, atol=1e-6)
+    np.testing.assert_allclose(factor.r, 1 - np.diag(nystrom), atol=1e-6)
+    np.testing.assert_allclose(factor.r[graph.landmarks], 0.0, atol=1e-6)
     assert factor.r.max() > 0.01
     assert factor.clipped_mass < 1e-12
 

@@ -76,10 +76,8 @@ def _line_pairs(line: FloatArray, inside: IntArray, outside: IntArray, rng: np.r
     is_inside[inside] = True
     missing = np.flatnonzero(np.isnan(line))
     order = np.argsort(line)[: len(line) - len(missing)]
-    left, right = (
-        np.concatenate((neighbours, np.repeat(missing, len(order)) if k else np.tile(order, len(missing))))
-        for k, neighbours in enumerate((order[:-1], order[1:]))
-    )
+    left = np.concatenate((order[:-1], np.tile(order, len(missing))))
+    right = np.concatenate((order[1:], np.repeat(missing, len(order))))
     across = is_inside[left] != is_inside[right]
     left, right = left[across], right[across]
     pairs = np.column_stack((np.where(is_inside[left], left, right), np.where(is_inside[left], right, left)))

@@ -51,10 +51,10 @@ class Table:
 def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Table:
     """The columns of ``X``. A Series is one row if its index has the ``labels`` of the columns seen in fit."""
     package = type(X).__module__.partition(".")[0]
+    if sparse.issparse(X):  # first: one kind of them is a dict
+        raise ParameterTypeError(f"{name} is a sparse matrix; pass a dense array: {name}.toarray().")
     if X is None or isinstance(X, (str, bytes, dict)):
         raise ParameterTypeError(f"{name} must be a table of rows (array or DataFrame), got {type(X).__name__}.")
-    if sparse.issparse(X):
-        raise ParameterTypeError(f"{name} is a sparse matrix; pass a dense array: {name}.toarray().")
     if isinstance(X, pd.Series):
         X = _one_row(X, name, labels)
     if isinstance(X, pd.DataFrame):

@@ -170,7 +170,7 @@ def _explained(model: Model, link: Link) -> Any:
             columns = output.shape[1]
             if model.output == "probability":
                 output = output[:, 1:] if columns == 2 else output
-                # not a bound on the answer, but on what rounding to 0 or 1 does to it
+                # 0 and 1 have no finite log-odds
                 return output if link == "identity" else torch.logit(output, eps=torch.finfo(output.dtype).eps / 2)
             if columns > 2:
                 itself = torch.eye(columns, dtype=torch.bool, device=output.device)

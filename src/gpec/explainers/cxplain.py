@@ -37,10 +37,9 @@ class CXPlain(Explainer):
 
     Attributions are not negative and add up to 1 over the features of a row (and, with several classes, for each
     class): feature ``i`` has the share ``D_i / sum_j D_j`` of the increases in loss ``D_i`` when ``i`` is masked. A
-    masked number is the background's mean, a masked category its most frequent one, which may be that it is missing. The
-    networks see a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a
-    class against all others: of the positive class with two classes, ``(n, d)``, else of each class in turn,
-    ``(n, d, c)``. A row that no masking changes has equal shares.
+    masked number is the background's mean, a masked category its most frequent one, which may be none. The networks see
+    a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a class against all
+    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``. A row that no masking changes has equal shares.
 
     Parameters
     ----------
@@ -146,7 +145,7 @@ class CXPlain(Explainer):
         chosen = np.sort(stream(seed, "cxplain rows").permutation(len(rows))[: self.n_train])
         rows = rows[chosen]
         self._center, self._scale = column_moments(rows)
-        self._build(np.isnan(rows).any(axis=0))
+        self._build(np.asarray(np.isnan(rows).any(axis=0)))
         targets = _shares(self._increases(rows, chosen))
         rngs = [stream(seed, "cxplain members", member) for member in range(self.n_estimators)]
         self.weights_ = train(self._architecture, self._inputs(rows), targets, rngs, int(self.n_epochs))

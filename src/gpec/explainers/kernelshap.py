@@ -31,8 +31,9 @@ class KernelShap(CountsCoalitions):
 
     Interventional Shapley values: a coalition ``S`` of features is worth the model's mean probability when the others
     come from the background rows, ``v(S) = mean_b p(x_S, b_notS)``; the values of a row add to
-    ``p(x) - base_values``. With ``link="logit"`` log-odds take the place of ``p``. They solve a weighted least squares problem over coalitions, drawn together with their
-    complements, stratified by size and without replacement (Lundberg & Lee 2017; Covert & Lee 2021).
+    ``p(x) - base_values``. With ``link="logit"`` log-odds take the place of ``p``. They solve a weighted least squares
+    problem over coalitions, drawn together with their complements, stratified by size and without replacement (Lundberg
+    & Lee 2017; Covert & Lee 2021).
 
     Shapley values are linear in the game, so those of the mean over ``B`` background rows are the mean of those against
     each one; each has a regression on coalitions of its own, so that their errors average out. ``n_samples`` coalitions

@@ -73,7 +73,7 @@ class ShapleySampling(LinkedExplainer):
         self.stochastic = background.shape[1] > 2  # a pair is all permutations of two features
 
     def model_rows(self, Z: FloatArray) -> int:
-        return len(Z) * (int(self.n_permutations) * (Z.shape[1] - 1) + 1)
+        return len(Z) * int(self.n_permutations * (Z.shape[1] - 1) + 1)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
@@ -134,8 +134,8 @@ class ExactShapley(LinkedExplainer):
     stochastic = False
     threads = True
     remedy = (
-        "fewer background rows cost less, explainer='kernelshap' has a budget, and explainer='tree' reads trees without "
-        "asking the model"
+        "fewer background rows cost less, explainer='kernelshap' has a budget, and explainer='tree' reads trees "
+        "without asking the model"
     )
 
     def __init__(self, *, link: Link = "identity") -> None:

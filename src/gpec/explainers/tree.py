@@ -122,7 +122,10 @@ class TreeShap(LinkedExplainer):
         if self.link == "logit" and kinds & _FORESTS:
             raise self._refusal("its trees add up to a probability, not to log-odds")
         if kinds & _BOOSTED and not self.model_.is_binary:
-            raise self._refusal("shap has no probabilities of boosted trees with several classes")
+            raise self._refusal(
+                "with several classes boosted trees add up to margins, of which shap makes neither probabilities nor "
+                "log-odds"
+            )
         if ("catboost", "CatBoostClassifier") in kinds and any(
             len(getattr(route.trees, f"get_{kind}_feature_indices")()) for kind in ("cat", "text", "embedding")
         ):
@@ -149,16 +152,19 @@ class TreeShap(LinkedExplainer):
         gap = float(np.abs(total - self.model_.probabilities(some)).max())
         if not gap <= _TOLERANCE:
             raise self._refusal(
-                f"shap reads its trees otherwise than it does itself, for values and base value add up to a probability "
-                f"that is off by {gap:.2g}"
+                f"shap reads its trees otherwise than it does itself, for values and base value add up to a "
+                f"probability that is off by {gap:.2g} (boosting of another kind, categories, or another mark of "
+                "missing values may be the reason)"
             )
 
     def _refusal(self, why: str) -> ExplainerError:
         kind = type(self.model_.user_model).__name__
-        link = "" if self.link == "identity" else f" with link={self.link!r}"
+        link, others = "", ("'kernelshap'", "'exact'")
+        if self.link == "logit":
+            link, others = " with link='logit'", ("KernelShap(link='logit')", "ExactShapley(link='logit')")
         return ExplainerError(
-            f"explainer='tree' cannot explain this {kind}{link}: {why}; use 'kernelshap' or, with up to 16 features, "
-            "'exact', which take any model."
+            f"explainer='tree' cannot explain this {kind}{link}: {why}; use {others[0]} or, with up to 16 features, "
+            f"{others[1]}, which take any model."
         )
 
 
@@ -204,8 +210,8 @@ class _Trees:
         gap = np.abs(values.sum(axis=1) + self.base - answer) / np.maximum(1.0, np.abs(answer))
         if not gap.max() <= _TOLERANCE:
             raise ExplainerError(
-                f"shap's TreeSHAP failed: values and base value add up to {gap.max():.2g} beside what the trees say; use "
-                "explainer='kernelshap'."
+                f"shap's TreeSHAP failed: values and base value add up to {gap.max():.2g} beside what the trees say; "
+                "use explainer='kernelshap'."
             )
         return values
 
