@@ -1,6 +1,8 @@
 """The result object: shapes, bounds, selection by number and name, frames, shap."""
 
 import dataclasses
+import subprocess
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -260,6 +262,121 @@ def test_repr(binary, several):
     assert repr(several).startswith("Explanation(5 rows, 3 features, 4 outputs; mean std ")
     assert repr(several[0, 0, 0]).startswith("Explanation(one value; mean std ")
     assert repr(binary[[]]) == "Explanation(0 rows, 3 features)"
+
+
+def test_print_of_one_row_shows_attributions(binary, several):
+    lines = str(binary[2]).splitlines()
+    assert lines[0].startswith("Explanation(3 features; mean std ")
+    assert lines[1].split() == ["feature", "data", "value", "lower", "upper"]
+    assert len(lines) == 5
+    order = np.argsort(-np.abs(binary.values[2]))
+    for line, j in zip(lines[2:], order, strict=True):
+        name, *numbers = line.split()
+        assert name == NAMES[j]
+        parts = (binary.data, binary.values, binary.lower, binary.upper)
+        np.testing.assert_allclose([float(number) for number in numbers], [part[2, j] for part in parts], rtol=1e-3)
+    assert str(several[2, :, "other"]).count("\n") == 4
+    assert "\n" not in str(several[2])  # several outputs: no table says it all
+    assert "\n" not in str(binary[2, []])
+
+
+def test_print_of_one_row_leaves_out_the_smallest():
+    values = np.arange(1.0, 41.0).reshape(2, 20)
+    like = {name: np.ones((2, 20)) for name in ("boundary_variance", "noise_variance", "explainer_variance", "data")}
+    e = explanation(n=2, values=values, feature_names=[f"f{j}" for j in range(20)], **like)
+    lines = str(e[0]).splitlines()
+    assert [line.split()[0] for line in lines[2:-1]] == [f"f{j}" for j in range(19, 7, -1)]
+    assert lines[-1] == "... and 8 smaller ones"
+
+
+def test_print_of_one_row_with_texts():
+    data = np.array([["red", np.nan, True]] * 5, dtype=object)
+    shown = str(explanation(data=data)[0])
+    assert "red" in shown
+    assert "True" in shown
+    assert "NaN" in shown
+
+
+@pytest.mark.parametrize("classes", [None, 4])
+def test_name_of_a_feature_alone(classes):
+    e = explanation(classes=classes)
+    assert e["bmi"].values.tobytes() == e[:, "bmi"].values.tobytes()
+    assert e["bmi"].axes == e[:, "bmi"].axes
+    assert e["bmi"].feature_names == "bmi"
+    assert e[1]["bmi"].values.tobytes() == e[1, "bmi"].values.tobytes()
+    with pytest.raises(InputError, match=r"No feature is called 'BMI'; names are \['age'"):
+        e["BMI"]
+
+
+# Names of rows
+
+
+LABELS = {
+    "texts": pd.Index(["ann", "bob", "cy", "dee", "eve"]),
+    "numbers": pd.Index([50, 40, 30, 20, 10]),
+    "dates": pd.date_range("2020-03-01", periods=5),
+    "pairs": pd.MultiIndex.from_product([["u"], range(5)]),
+    "shifted": pd.RangeIndex(7, 12),
+    "twice": pd.Index(["a", "a", "b", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_frame_keeps_the_index(tmp_path, make, X, case):
+    frame = pd.DataFrame(X[:5], columns=["a", "b", "c"], index=LABELS[case])
+    e = make().fit(X).explain(frame.to_numpy())
+    assert e.row_names is None
+    assert e.to_frame()["row"].tolist() == np.repeat(np.arange(5), 3).tolist()
+    e = make().fit(pd.DataFrame(X, columns=["a", "b", "c"])).explain(frame)
+    table = e.to_frame()
+    assert table["row"].tolist() == [label for label in LABELS[case] for _ in range(3)]
+    np.testing.assert_array_equal(table["value"], e.values.ravel())
+    part = e[[3, 1], "b"].to_frame()
+    assert part["row"].tolist() == [LABELS[case][3], LABELS[case][1]]
+    assert "row" not in e[2].to_frame()
+    e.save(tmp_path / "e")
+    loaded = Explanation.load(tmp_path / "e").to_frame()["row"]
+    text = case in ("dates", "pairs")  # a file holds these as text
+    assert loaded.tolist() == [str(label) if text else label for label in table["row"]]
+    e[2].save(tmp_path / "one")
+    name = Explanation.load(tmp_path / "one").row_names
+    assert name == (str(LABELS[case][2]) if text else LABELS[case][2])
+
+
+def test_file_of_dates_and_missing_values(tmp_path):
+    data = np.array([[pd.Timestamp("2020-03-01"), pd.NA, pd.Timedelta("1h")], [pd.NaT, 2, None]], dtype=object)
+    explanation(n=2, data=data).save(tmp_path / "e")
+    loaded = Explanation.load(tmp_path / "e").data
+    assert loaded.shape == (2, 3)
+    assert loaded[0, 0] == "2020-03-01 00:00:00"
+    assert loaded[0, 2] == "0 days 01:00:00"
+    assert np.isnan([loaded[0, 1], loaded[1, 0]]).all()
+    assert loaded[1, 1:].tolist() == [2, None]
+
+
+def test_index_that_only_numbers_the_rows(make, X):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    e = make().fit(frame).explain(frame[:4])
+    assert e.row_names is None
+    assert e.to_frame()["row"].tolist() == np.repeat(np.arange(4), 3).tolist()
+
+
+def test_rooms_that_are_there_after_import(one_process_environment):
+    """In a fresh process, and matplotlib is not loaded before something is to be drawn."""
+    code = """
+import sys, gpec
+assert gpec.metrics.coverage([0.0], [-1.0], [1.0]) == 1.0
+assert "matplotlib" not in sys.modules
+assert callable(gpec.plots.bars)
+try:
+    gpec.nonsense
+except AttributeError as error:
+    assert "nonsense" in str(error)
+else:
+    raise SystemExit("no AttributeError")
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    subprocess.run(command, check=True, timeout=120, env=one_process_environment)  # noqa: S603
 
 
 # Frames

@@ -36,6 +36,7 @@ ROOMS = [
     "_problem",
     "_fitted",
     "_stages",
+    "_explaining",
     "estimator",
     "images",
     "datasets",

@@ -123,7 +123,9 @@ def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, sch
             f"noise={noise!r} runs the explainer again, but attributions are given; pass their attribution_variance "
             "with noise='auto', or a number."
         )
-    shape = (n, schema.n_features)
+    shape, base = (n, schema.n_features), None
+    if type(attributions).__module__.partition(".")[0] == "shap" and hasattr(attributions, "base_values"):
+        attributions, base = _of_shap(attributions, schema), attributions.base_values
     arrays = [check_finite_array("attributions", _aligned("attributions", attributions, schema))]
     if variance is not None:
         variance = _aligned("attribution_variance", variance, schema)
@@ -134,7 +136,16 @@ def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, sch
                 f"{name} has shape {array.shape}; expected {shape} or ({n}, {schema.n_features}, classes), one row for "
                 "each row of X_explained, by default X."
             )
-    return Attribution(*arrays)
+    return Attribution(arrays[0], arrays[1] if variance is not None else None, base)
+
+
+def _of_shap(explanation: Any, schema: Schema) -> Any:
+    """The values of a shap.Explanation, columns in the order of X's if it names them."""
+    values, names = np.asarray(explanation.values), explanation.feature_names
+    labels = list(schema.labels or ())
+    if names is None or values.ndim < 2 or len(names) != len(labels) or set(names) != set(labels):
+        return values
+    return values[:, [list(names).index(label) for label in labels]]
 
 
 def _aligned(name: str, values: Any, schema: Schema) -> Any:

@@ -15,32 +15,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import brentq
 
-from gpec._execution import one_blas_thread, run_blocks
+from gpec._execution import one_blas_thread
 from gpec._fitted import Draw, Fitted, Layer, Memory, Observation, Probe
 from gpec._problem import Ground, Problem, fingerprint
 from gpec._randomness import derived_seed, stream
 from gpec._settings import Settings
-from gpec._shapes import at_the_door
 from gpec.boundary import BoundarySample, Sampler
 from gpec.data import Rows, Schema
-from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning, NumericalError
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
-from gpec.explanation import Explanation
 from gpec.geometry import GeodesicGraph
 from gpec.gp import (
     ExactPosterior,
     LowRankPosterior,
     Parameters,
     Posterior,
-    Prediction,
     fit_parameters,
     fixed_parameters,
     learn_kernel,
@@ -49,41 +44,30 @@ from gpec.gp._gram import feature_grams
 from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.kernels import Kernel
 from gpec.models import Model
-from gpec.promises import IntervalRule
 from gpec.typing import FloatArray
 
 __all__ = [
     "Clock",
-    "answer_rows",
+    "ask_explainer",
     "ask_model",
     "condition",
     "draw_rows",
-    "encode_rows",
     "fit_kernel",
-    "make_explanation",
     "measure",
-    "names_of_rows",
     "objects_of",
     "observe_rows",
-    "predict",
     "recall",
     "restore",
     "sample_boundary",
 ]
 
-_BLOCK = 1_024
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
 _PROBE_ROWS = 20
 _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
 _POOL = 10_000  # rows from which those to explain are drawn
 _OUTPUT_BINS = 10
-_NOISE_WIDTHS = 4.0
-_LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a share of their size
 _LARGEST_NOISE = 1e30  # in squared attributions
-_GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
-
-_AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
 def ask_model(problem: Problem) -> Probe:
@@ -206,17 +190,17 @@ def _answer_unknown(ground: Ground, explainer: Explainer, rows: FloatArray, know
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
-        return _answer(ground, explainer, rows, ground.settings)
+        return ask_explainer(ground, explainer, rows, ground.settings)
     old = known.attribution.map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = _answer(ground, explainer, rows[found < 0], ground.settings)
+    new = ask_explainer(ground, explainer, rows[found < 0], ground.settings)
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])
 
 
-def _answer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Settings) -> Attribution:
+def ask_explainer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Settings) -> Attribution:
     """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
     s = ground.settings
     return observe(
@@ -311,120 +295,6 @@ def objects_of(state: dict[str, Any]) -> dict[str, Any]:
         "kernel": Kernel.from_state(state["layers"][0]["kernel"]),
         "background": schema.decode(state["background"]),
     }
-
-
-def encode_rows(fitted: Fitted, X: Any) -> FloatArray:
-    """Rows given to ``explain``, checked and encoded."""
-    schema = fitted.ground.schema
-    Z = schema.encode(X)
-    schema.embed(Z)  # refuses rows that lie too far away
-    return Z
-
-
-def names_of_rows(X: Any) -> Any:
-    """The labels of a DataFrame's rows, unless they are just numbered."""
-    if not isinstance(X, pd.DataFrame) or (isinstance(X.index, pd.RangeIndex) and X.index.start == 0):
-        return None
-    return X.index.to_numpy()
-
-
-def answer_rows(fitted: Fitted, Z: FloatArray, now: Settings) -> Attribution:
-    """The explainer's answers for new rows; it meets the model when it is first needed."""
-    explainer = fitted.ground.explainer
-    if explainer is None:
-        raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
-    if not hasattr(explainer, "model_"):
-        explainer.bind(fitted.ground.model, fitted.ground.background)
-        if explainer.learns:
-            explainer.restore(fitted.observation.learned)
-    if fitted.observation.given and fitted not in _AGREED:
-        _require_same_units(fitted, explainer, now)
-        _AGREED.add(fitted)
-    return _answer(fitted.ground, explainer, Z, now)
-
-
-def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> None:
-    """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
-    seen, some = fitted.observation, slice(0, _GIVEN_ROWS)
-    own, given = _answer(fitted.ground, explainer, seen.rows[some], now), seen.attribution.values[some]
-    noise = np.sqrt(seen.U[some] + (0.0 if own.variance is None else own.variance))
-    beyond = np.maximum(np.abs(own.values - given) - _NOISE_WIDTHS * noise, 0.0)
-    size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
-    off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
-    if off > _LARGEST_GAP:
-        raise InputError(
-            f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
-            f"{len(given)} rows, as they do when one is in units of probability and the other of log-odds; pass the "
-            "explainer that the attributions came from, or ask for attribution='posterior'."
-        )
-
-
-def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
-    """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
-    rows = fitted.ground.rows(Z)
-    shape = (len(Z), Z.shape[1], len(fitted.layers))
-    mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
-
-    def block(part: slice) -> int:
-        some, clamped = rows[part], 0
-        for c, layer in enumerate(fitted.layers):
-            found = layer.posterior.predict(some)
-            mean[part, :, c], boundary[part, :, c] = found.mean, found.boundary_variance
-            noise[part, :, c] = found.noise_variance
-            clamped += found.n_clamped
-        return clamped
-
-    counts = run_blocks(block, len(Z), _BLOCK, n_jobs=now.n_jobs, what="posterior", progress=now.progress)
-    return Prediction(mean, boundary, noise, sum(counts))
-
-
-def make_explanation(
-    fitted: Fitted,
-    Z: FloatArray,
-    answer: Attribution | None,
-    posterior: Prediction,
-    rule: IntervalRule,
-    level: float,
-    row_names: Any,
-    diagnostics: dict[str, Any],
-) -> Explanation:
-    """The result as users see it; values are the explainer's, or the posterior mean where it was not asked."""
-    shown, noise = Attribution(posterior.mean, None, _common_base(fitted, len(Z))), posterior.noise_variance
-    if answer is not None:
-        shown, noise = answer, noise + _own_noise(fitted, answer)
-    if not (np.isfinite(shown.values).all() and np.isfinite(posterior.boundary_variance + noise).all()):
-        raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-    schema, several = fitted.ground.schema, len(fitted.layers) > 1
-    names, shown = [str(name) for name in fitted.ground.model.classes], shown.at_the_door()
-    return Explanation(
-        values=shown.values,
-        boundary_variance=at_the_door(posterior.boundary_variance),
-        noise_variance=at_the_door(noise),
-        explainer_variance=shown.variance,
-        base_values=shown.base_values,
-        data=Z if schema.plain else np.asarray(schema.decode(Z), dtype=object),
-        feature_names=list(schema.names),
-        output_names=names if several else names[1],
-        confidence_level=level,
-        diagnostics=diagnostics,
-        axes=("row", "feature", "output") if several else ("row", "feature"),
-        rule=rule,
-        row_names=row_names,
-    )
-
-
-def _own_noise(fitted: Fitted, answer: Attribution) -> FloatArray | float:
-    """The explainer's variance at the rows themselves; noise that was given speaks of the explained rows only."""
-    noise = fitted.ground.settings.noise
-    return answer.variance if isinstance(noise, str) and noise != "none" and answer.variance is not None else 0.0
-
-
-def _common_base(fitted: Fitted, n: int) -> FloatArray | None:
-    """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
-    base = fitted.observation.attribution.base_values
-    if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), 1.0)).any():
-        return None
-    return np.tile(base[0], (n, 1))
 
 
 class Clock:

@@ -10,23 +10,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from gpec import _files
+from gpec._explaining import answer_rows, encode_rows, make_explanation, names_of_rows, predict
 from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
-    answer_rows,
     ask_model,
     condition,
     draw_rows,
-    encode_rows,
     fit_kernel,
-    make_explanation,
     measure,
-    names_of_rows,
     objects_of,
     observe_rows,
-    predict,
     recall,
     restore,
     sample_boundary,

@@ -219,10 +219,8 @@ class Explanation:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; :meth:`load` reads it without the model."""
         tree = {f.name: getattr(self, f.name) for f in fields(self)}
-        names = self.row_names
-        if isinstance(names, np.ndarray) and names.dtype == object:  # dates and pairs are kept as text
-            names = [name if isinstance(name, (str, int, float)) else str(name) for name in names]
-        _files.write(path, "Explanation", {**tree, "rule": self.rule.state(), "row_names": names})
+        plain = {name: _plain(tree[name]) for name in ("data", "row_names")}
+        _files.write(path, "Explanation", {**tree, "rule": self.rule.state(), **plain})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
@@ -285,3 +283,16 @@ def _names_at(names: Any, index: Any) -> Any:
     if isinstance(index, int):
         return names[index]
     return list(np.asarray(names, dtype=object)[index])
+
+
+def _plain(value: Any) -> Any:
+    """Data and names of rows as a file holds them: dates and pairs as text, what is missing as NaN."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OmM":
+        return value
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = pd.Series([value]).iloc[0]
+    if value is pd.NA or value is pd.NaT:
+        return np.nan
+    return value if value is None or isinstance(value, (str, int, float, np.number, np.bool_)) else str(value)

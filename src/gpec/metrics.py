@@ -79,5 +79,11 @@ def _like(**arrays: Any) -> list[FloatArray]:
 def _mean(values: Any, weights: Any) -> float:
     if weights is None:
         return float(np.mean(values))
-    w = np.broadcast_to(check_finite_array("weights", weights, least=0.0), np.shape(values))
+    given = check_finite_array("weights", weights, least=0.0)
+    try:
+        w = np.broadcast_to(given, np.shape(values))
+    except ValueError as error:
+        raise InputError(f"weights has the shape {given.shape}, which does not fit {np.shape(values)}.") from error
+    if not w.any():
+        raise InputError("weights are all 0; some must be greater.")
     return float(np.average(values, weights=w))

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec import _stages
+from gpec import _explaining, _stages
 from gpec.errors import InputError, NumericalError
 from gpec.explainers import ShapleySampling
 from gpec.gp import ExactPosterior, LowRankPosterior
@@ -125,7 +125,7 @@ def test_settings_of_fit_are_those_of_explain(make, X):
 def test_blocks_do_not_matter(make, X, monkeypatch):
     g = make(noise=0.01).fit(X)
     whole = g.explain(X)
-    monkeypatch.setattr(_stages, "_BLOCK", 7)
+    monkeypatch.setattr(_explaining, "_BLOCK", 7)
     for n_jobs in (None, 1, 2, -1):
         parts = g.set_params(n_jobs=n_jobs).explain(X)
         np.testing.assert_allclose(parts.variance, whole.variance, rtol=1e-10)
@@ -163,7 +163,7 @@ def test_clamps_are_counted_over_blocks_and_classes(make, models, X, monkeypatch
     g = make() if classes == 2 else make(models.three_classes, models.slopes_of_three)
     g.set_params(n_jobs=n_jobs).fit(X)
     assert g.explain(X[:10]).diagnostics["clamped"] == 0
-    monkeypatch.setattr(_stages, "_BLOCK", 4)
+    monkeypatch.setattr(_explaining, "_BLOCK", 4)
     spied(lambda rows, answer: replace(answer, n_clamped=len(rows) + 1))
     assert g.explain(X[:10]).diagnostics["clamped"] == (5 + 5 + 3) * (1 if classes == 2 else 3)
 

@@ -149,7 +149,9 @@ def test_boosted_trees_have_exact_shapley_values_of_log_odds(model):
 
 def test_trees_that_add_up_to_a_probability_have_no_log_odds():
     forest = RandomForestClassifier(5).fit(IRIS, SPECIES == 1)
-    with pytest.raises(ExplainerError, match=r"not to log-odds; use KernelShap\(link='logit'\) or, .*ExactShapley\(lin"):
+    with pytest.raises(
+        ExplainerError, match=r"not to log-odds; use KernelShap\(link='logit'\) or, .*ExactShapley\(lin"
+    ):
         fitted(TreeShap(link="logit"), forest)
 
 

@@ -13,9 +13,9 @@ from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTyp
 from gpec.explainers._coalitions import MaskedModel
 from gpec.explainers._permutations import Walks
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
-from gpec.explainers.tree import TreeShap
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
+from gpec.explainers.tree import TreeShap
 
 ROWS = np.random.default_rng(7).normal(size=(40, 8))
 

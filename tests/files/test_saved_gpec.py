@@ -5,7 +5,10 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import gpec
 from gpec import _files
@@ -160,6 +163,24 @@ def test_wrong_model(tmp_path, make, models, X):
             gpec.GPEC.load(tmp_path / "g", model=model)
     with pytest.raises(ModelMismatchError, match="in its number of classes"):
         gpec.GPEC.load(tmp_path / "g", model=models.three_classes)
+
+
+def test_wrong_model_that_answers_the_stored_rows_as_the_right_one(tmp_path):
+    """Sure of every row it was trained on, a tree is known by its boundary only."""
+    X, y = load_wine(return_X_y=True)
+    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
+    g = gpec.GPEC(tree, lambda X: np.stack([X] * 3, axis=-1), n_boundary=60, random_state=0, progress=False)
+    g.fit(X).save(tmp_path / "g")
+    others = [KNeighborsClassifier(1).fit(X, y)]
+    others += [DecisionTreeClassifier(random_state=seed).fit(X, y) for seed in (1, 2)]
+    for other in others:
+        np.testing.assert_array_equal(other.predict_proba(X[:20]), tree.predict_proba(X[:20]))
+        with pytest.raises(ModelMismatchError, match="boundary"):
+            gpec.GPEC.load(tmp_path / "g", model=other)
+    twin = DecisionTreeClassifier(random_state=0).fit(X, y)
+    loaded = gpec.GPEC.load(tmp_path / "g", model=twin)
+    e, f = (part.explain(X[:5], attribution="posterior") for part in (g, loaded))
+    assert e.variance.tobytes() == f.variance.tobytes()
 
 
 def test_model_of_other_columns(tmp_path, make, X):

@@ -78,3 +78,14 @@ def test_known_kernel_values_are_not_computed_again():
     met.clear()
     posterior.condition_on(p.Q, p.Y[:12], p.U[:12])
     assert sorted(met) == [(12, 12), (12, 50)]
+
+
+def test_a_low_rank_posterior_keeps_its_settings():
+    p = problem(5, lengthscale=0.5)
+    settings = {"seed": 3, "tolerance": 1e-3, "max_rank": 20}
+    anew = LowRankPosterior(p.kernel, p.X, p.Y, p.U, learned(3), 1e-10, **settings)
+    first = LowRankPosterior(p.kernel, p.X[:40], p.Y[:40], p.U[:40], learned(3), 1e-10, **settings)
+    found = first.condition_on(p.X[40:], p.Y[40:], p.U[40:])
+    assert found.n_pivots == anew.n_pivots == 20
+    assert found.residual == anew.residual > 0.1
+    np.testing.assert_array_equal(found.predict(p.Q).variance, anew.predict(p.Q).variance)

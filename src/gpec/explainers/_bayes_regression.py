@@ -53,6 +53,11 @@ class LinearPosterior:
         """Those of some regressions."""
         return LinearPosterior(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def first(self, d: int) -> LinearPosterior:
+        """The posterior of the intercept and the first ``d`` coefficients, whatever the others are."""
+        p = d + 1
+        return LinearPosterior(self.mean[:, :p], self.V[:, :p, :p], self.s2, self.penalty, self.count)
+
     @classmethod
     def join(cls, parts: Sequence[LinearPosterior]) -> LinearPosterior:
         """Several posteriors as one."""

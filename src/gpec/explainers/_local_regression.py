@@ -153,7 +153,7 @@ class BayesRegression(LocalRegression):
             posterior = moments.solve(self.prior)
         if self.target_width is not None:
             posterior = self._narrow(moments, posterior, float(self.target_width), Z, generators)
-        return posterior
+        return posterior.first(Z.shape[1])
 
     def _narrow(
         self,
@@ -168,7 +168,8 @@ class BayesRegression(LocalRegression):
         batches = np.zeros(len(Z), dtype=np.int64)
         while True:
             idle = batches == 0
-            to_go = np.minimum(posterior.samples_needed(width), self.max_samples) - moments.count
+            needed = posterior.first(Z.shape[1]).samples_needed(width)
+            to_go = np.minimum(needed, self.max_samples) - moments.count
             batches[idle] = -(-to_go[idle] // size)
             batches[moments.count + size > self.max_samples] = 0
             batches = np.maximum(batches, 0)

@@ -26,7 +26,7 @@ class Perturbed:
     Attributes
     ----------
     features : array of shape (n, s, p)
-        What the regression sees.
+        What the regression sees: the features that are explained, and then, perhaps, some that are not.
     rows : array of shape (n, s, b, d)
         What the model sees; its answers to the ``b`` rows of a perturbation are averaged.
     weights : array of shape (n, s)
@@ -74,9 +74,10 @@ class Neighborhood:
     they are the row's own, else 0. The weight is ``exp(-D^2 / (2 width^2))``, D being the distance to the row in these
     features. The anchor is the row itself.
 
-    Values are missing as often as in the training rows. A missing category is one more category. Where the row's own
-    number is missing, a missing one is described by 1 and any other by 0. Where it is not, a missing one is described
-    by 0, the mean, where it has no say in the slope.
+    Values are missing as often as in the training rows. A missing category is one more category. A number that may be
+    missing has two features: where the row has the number, the number and, beside the others, 1 if it is missing; where
+    the row lacks it, 1 if it is missing and, beside the others, the number. So neither sways the other's coefficient.
+    To be missing where the row is not, or the reverse, counts 1 in D.
 
     Attributes
     ----------
@@ -127,7 +128,8 @@ class Neighborhood:
             lacks = np.stack([generator.random((size, len(holes))) < self.missing[holes] for generator in generators])
             rows[:, :, holes] = np.where(lacks, np.nan, rows[:, :, holes])
         features, own = self.describe(rows, Z), self.describe(Z[:, None, :], Z)
-        squared = ((features - own) ** 2).sum(axis=2)
+        squared = ((features - own)[:, :, : Z.shape[1]] ** 2).sum(axis=2)
+        squared += (np.isnan(rows[:, :, self._holes]) & ~np.isnan(Z[:, None, self._holes])).sum(axis=2)
         return Perturbed(features, rows[:, :, None, :], np.exp(-0.5 * squared / self.width**2))
 
     def anchors(self, Z: FloatArray, size: int, *, first: bool) -> Perturbed:
@@ -136,20 +138,23 @@ class Neighborhood:
         return own if first else own[:, :0]
 
     def describe(self, rows: FloatArray, Z: FloatArray) -> FloatArray:
-        """Features of perturbations ``rows (n, s, d)`` of the rows ``Z (n, d)``."""
+        """Features of perturbations ``rows (n, s, d)`` of the rows ``Z (n, d)``: ``d``, then those beside them."""
         features = (rows - self.mean) / self.scale
         for j in self.frequencies:
             features[:, :, j] = same_values(rows[:, :, j], Z[:, None, j])
-        own, drawn = np.isnan(Z)[:, None, :], np.isnan(rows)
-        if own.any():
-            numbers = self._numbers
-            features[:, :, numbers] = np.where(own[:, :, numbers], drawn[:, :, numbers], features[:, :, numbers])
-        features[np.isnan(features)] = 0.0
-        return features
+        holes = self._holes
+        if len(holes) == 0:
+            return features
+        own, drawn, number = np.isnan(Z[:, None, holes]), np.isnan(rows[:, :, holes]), features[:, :, holes]
+        stays = ((Z[:, holes] - self.mean[holes]) / self.scale[holes])[:, None, :]
+        features[:, :, holes] = np.where(own, drawn, np.where(drawn, stays, number))
+        beside = np.where(own, np.where(drawn, 0.0, number), drawn)
+        return np.concatenate((features, beside), axis=2)
 
     @property
-    def _numbers(self) -> IntArray:
-        return np.array([j for j in range(len(self.mean)) if j not in self.frequencies], dtype=np.int64)
+    def _holes(self) -> IntArray:
+        """Numbers that may be missing."""
+        return np.array([j for j in np.flatnonzero(self.missing) if j not in self.frequencies], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

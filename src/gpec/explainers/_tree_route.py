@@ -117,10 +117,11 @@ def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
     parts: dict[int, IntArray] = {}
     for name, transformer, columns in step.transformers_:
         taken = _indices(columns, list(getattr(step, "feature_names_in_", [])), d)
-        where = step.output_indices_[name]
-        parts[where.start] = taken[_sources(transformer, len(taken), name)]
-        if len(parts[where.start]) != where.stop - where.start:
+        where, sources = step.output_indices_[name], taken[_sources(transformer, len(taken), name)]
+        if len(sources) != where.stop - where.start:
             raise MixedColumns(f"its step {name!r} leaves out columns")
+        if len(sources):
+            parts[where.start] = sources
     found = np.concatenate([parts[start] for start in sorted(parts)])
     if len(np.unique(found)) != len(found):
         raise MixedColumns("its ColumnTransformer uses a feature twice")

@@ -157,10 +157,15 @@ class Explainer(BaseEstimator, ABC):
         parts: list[Attribution] = []
         started = time.perf_counter()
 
-        def block(part: slice) -> Attribution:
-            return self._explain_block(Z[part], part.start, n, seed, run)
+        def block(part: slice) -> Attribution | GPECError:
+            try:
+                return self._explain_block(Z[part], part.start, n, seed, run)
+            except GPECError as error:  # raised by another thread it would lose its cause
+                return error
 
         for answer in run_blocks(block, n, size, n_jobs=n_jobs, what="explaining", progress=progress):
+            if isinstance(answer, GPECError):
+                raise answer
             if watch is not None and not parts:
                 watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
             parts.append(answer)

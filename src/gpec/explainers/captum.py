@@ -122,6 +122,11 @@ class CaptumAdapter(LinkedExplainer):
                 f"explainer='captum:{self.method}' explains a torch Module, but the model is a "
                 f"{type(model.user_model).__name__}; use explainer='kernelshap', which takes any model."
             )
+        if model.schema.missing.any():
+            raise InputError(
+                f"explainer='captum:{self.method}' computes with the values of a row, of which some are missing; "
+                "impute them first, or use explainer='kernelshap'."
+            )
         self._method = _METHODS[self.method]
         self.stochastic = self._method.stochastic
         rows = background if self._method.baseline == "many" else typical_row(background, model.schema)[None]

@@ -39,7 +39,8 @@ class CXPlain(Explainer):
     class): feature ``i`` has the share ``D_i / sum_j D_j`` of the increases in loss ``D_i`` when ``i`` is masked. A
     masked number is the background's mean, a masked category its most frequent one, which may be none. The networks see
     a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a class against all
-    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``. A row that no masking changes has equal shares.
+    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``. A row that no
+    masking changes has equal shares.
 
     Parameters
     ----------

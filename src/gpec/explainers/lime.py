@@ -29,8 +29,8 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     deviation of the training rows; for a category, for having the row's own rather than another. The variance is their
     posterior variance. The authors' own code regresses on unscaled numbers, whose coefficients cannot be compared.
 
-    Missing is a state like a category: it is drawn as often as it occurs, and where it is the row's own, the value is
-    for having it rather than a number. Where the row has a number, a missing one counts as the mean.
+    Values are drawn missing as often as they are in the training rows. Where the row's own number is missing, its value
+    is for that rather than for having one; where it is not, missing ones do not sway the slope.
 
     Where all weights are small, as for rows far from the training rows, the prior wins: values and variance shrink to 0
     together. ``around="row"`` is the remedy.
@@ -252,4 +252,5 @@ class Lime(PerturbsNeighbors):
         fit = Moments.of(drawn.features, y, drawn.weights).solve(self.alpha, intercept_prior=0.0)
         random = slice(1, None)  # the first is the row itself in every draw
         variance = sandwich_variance(fit, drawn.features[:, random], y[:, random], drawn.weights[:, random])
-        return Attribution(fit.coefficients, variance)
+        explained = slice(Z.shape[1])
+        return Attribution(fit.coefficients[:, explained], variance[:, explained])

@@ -185,7 +185,8 @@ class _Trees:
         # XGBoost rounds, whoever asks
         self._dtype = np.float32 if self._held.model_type == "xgboost" else self._held.input_dtype
         self.n_nodes = int(self._held.children_left.shape[1])
-        self.has_categories = bool((self._held.threshold_types == 1).any())
+        of_xgboost = self._held.model_type == "xgboost" and self._held.cat_feature_indices is not None
+        self.has_categories = of_xgboost or bool((self._held.threshold_types == 1).any())
 
     def ranked(self, columns: FloatArray) -> _Trees:
         """Put the ranks of thresholds in their place, and those of the background's values in theirs."""

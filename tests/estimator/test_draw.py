@@ -1,0 +1,146 @@
+"""Which rows ``fit`` explains: a rare class is among them, and weights undo the draw."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import gpec
+from gpec._problem import state_problem
+from gpec._settings import Settings
+from gpec._stages import Memory, draw_rows
+from gpec.explainers import ExactShapley
+
+
+def rare(X):
+    """Positive for about one row of standard normals in a hundred."""
+    X = np.asarray(X, dtype=np.float64)
+    return expit(6 * (X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.3 * X[:, 2] - 3.8))
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    X, unseen = rng.normal(size=(8_000, 4)), rng.normal(size=(8_000, 4))
+    p = rare(X)
+    assert 0.005 < (p > 0.5).mean() < 0.015
+    return SimpleNamespace(X=X, p=p, unseen=unseen[rare(unseen) > 0.5])
+
+
+def fitted(X, explainer="exact", **changes):
+    small = {"n_boundary": 200, "n_explained": 200, "background": 20, "random_state": 0, "progress": False}
+    return gpec.GPEC(rare, explainer, **{**small, **changes}).fit(X)
+
+
+def draws(X, n, seed, model=rare):
+    """The draw of one seed alone, without the rest of the fit."""
+    settings = Settings.of(
+        gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
+    )
+    return draw_rows(state_problem(model, settings, X, None, None, None), Memory({"ground": ""}, None))
+
+
+def test_rare_class_is_among_the_explained_rows(data):
+    g = fitted(data.X)
+    positive = rare(g.X_explained_) > 0.5
+    assert len(positive) == 200
+    assert positive.sum() >= 20
+    w = g.explained_weights_
+    assert w.shape == (200,)
+    assert (w > 0).all()
+    np.testing.assert_allclose(w.mean(), 1.0, rtol=1e-12)
+    assert w[positive].mean() < 0.2 * w[~positive].mean()
+    evenly = fitted(data.X, draw="uniform")
+    assert (rare(evenly.X_explained_) > 0.5).sum() < 10
+
+
+def test_weights_undo_the_draw(data):
+    """The weighted mean of any function of the rows is that of all rows, on average over draws."""
+    for function in (rare, lambda X: (rare(X) > 0.5).astype(float), lambda X: X[:, 0], lambda X: X[:, 1] ** 2):
+        truth = function(data.X).mean()
+        means = []
+        for seed in range(60):
+            draw = draws(data.X, 200, seed)
+            means.append(np.average(function(draw.rows), weights=draw.weights))
+        error = np.std(means, ddof=1) / np.sqrt(len(means))
+        assert abs(np.mean(means) - truth) < 3 * error + 1e-3 * abs(truth)
+
+
+def test_one_draw_tells_the_mean_of_all_rows(data):
+    g = fitted(data.X, lambda X: X)
+    p, w = rare(g.X_explained_), g.explained_weights_
+    mean = np.average(p, weights=w)
+    error = np.sqrt((w**2 * (p - mean) ** 2).sum()) / w.sum()
+    assert abs(mean - data.p.mean()) < 3 * error
+    assert abs(p.mean() - data.p.mean()) > 3 * error  # without weights it is far off
+
+
+def test_more_rows_contain_fewer(data):
+    few, many = draws(data.X, 50, 3), draws(data.X, 200, 3)
+    np.testing.assert_array_equal(many.rows[:50], few.rows)
+    assert not np.array_equal(few.rows, draws(data.X, 50, 4).rows)
+
+
+def test_paper_draws_evenly(data):
+    g = fitted(data.X, lambda X: X, **gpec.PAPER)
+    np.testing.assert_array_equal(g.explained_weights_, np.ones(200))
+    assert (rare(g.X_explained_) > 0.5).sum() < 10
+
+
+def test_rows_that_are_given_weigh_the_same(make, models, X):
+    for options in ({"X_explained": X[:30]}, {"attributions": models.slopes(X)}, {}):
+        g = make(n_explained=25 if options else 200).fit(X, **options)
+        np.testing.assert_array_equal(g.explained_weights_, np.ones(len(g.X_explained_)))
+
+
+@pytest.mark.parametrize("n", [3, 119, 120, 200])
+def test_nearly_all_rows(X, models, n):
+    draw = draws(X, n, 0, models.curved)
+    assert len(draw.rows) == min(n, len(X))
+    assert len(np.unique(draw.rows, axis=0)) == len(draw.rows)
+    np.testing.assert_allclose(draw.weights.mean(), 1.0)
+    if n >= 119:  # all but one
+        np.testing.assert_allclose(draw.weights, 1.0, atol=0.05)
+
+
+@pytest.mark.parametrize("answer", [0.2, 0.9])
+def test_model_that_always_answers_the_same(X, answer):
+    """The draw is even then; that there is no boundary is said later."""
+    draw = draws(X, 30, 0, lambda X: np.full(len(X), answer))
+    np.testing.assert_allclose(draw.weights, 1.0)
+
+
+def test_every_class_has_its_share(models):
+    """Of three classes one is rare; a third of what is drawn over the outputs is drawn over its own."""
+    X = np.random.default_rng(0).normal(size=(6_000, 2))
+
+    def model(X):
+        score = np.column_stack((np.zeros(len(X)), 3 * X[:, 0], 6 * (X[:, 1] - 2.6)))
+        return np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+
+    assert (model(X).argmax(axis=1) == 2).mean() < 0.006
+    draw = draws(X, 200, 0, model)
+    assert (model(draw.rows).argmax(axis=1) == 2).sum() >= 10
+
+
+def test_weights_come_back_from_a_file(tmp_path, data):
+    g = fitted(data.X, lambda X: X)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=rare)
+    np.testing.assert_array_equal(loaded.explained_weights_, g.explained_weights_)
+
+
+def test_intervals_on_predicted_positives(data, record_property):
+    """Explained rows among the positives make the posterior's intervals there hold better than an even draw."""
+    rows, found = data.unseen[:40], {}
+    for draw in ("output", "uniform"):
+        g = fitted(data.X, draw=draw)
+        truth = ExactShapley().fit(rare, g._fitted.ground.background)(rows).values
+        e = g.explain(rows, attribution="posterior")
+        error = float(np.sqrt(np.mean((e.values - truth) ** 2)))
+        found[draw] = (gpec.metrics.coverage(truth, e.lower, e.upper), error)
+        record_property(f"coverage_{draw}", found[draw][0])
+    assert found["output"][0] >= 0.5, found  # 0.67, which is no promise: the latent interval makes none
+    assert found["output"][0] > 2 * found["uniform"][0], found  # 0.13
+    assert found["output"][1] < 0.9 * found["uniform"][1], found

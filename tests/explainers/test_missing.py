@@ -1,0 +1,301 @@
+"""Rows with missing values: a missing value is a state of its column, equal to itself."""
+
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from explainer_helpers import fitted, network, shapley_by_definition
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from gpec._randomness import stream
+from gpec.data import Schema
+from gpec.errors import InputError
+from gpec.explainers import (
+    BayesLime,
+    BayesShap,
+    CXPlain,
+    ExactShapley,
+    KernelShap,
+    Lime,
+    Precomputed,
+    ShapKernel,
+    ShapleySampling,
+    TreeShap,
+)
+from gpec.explainers._baseline import typical_row
+from gpec.explainers._missing import content, unique_rows
+from gpec.explainers._perturbation import Neighborhood, batch
+from gpec.explainers.base import row_seed
+from gpec.images import SuperpixelExplainer
+
+NAN = np.nan
+OTHER_NAN = struct.unpack("d", struct.pack("Q", 0xFFF8000000000123))[0]
+
+
+@pytest.fixture(scope="module")
+def lacking():
+    """Rows of four numbers, the first and the third with gaps, and a model that was trained on them."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0) | (rng.random(200) < 0.05)
+    X[rng.random(200) < 0.3, 0] = NAN
+    X[rng.random(200) < 0.2, 2] = NAN
+    return X, HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Text, numbers and a bool, with gaps in text and numbers, and a model with an imputer."""
+    rng = np.random.default_rng(6)
+    rows = pd.DataFrame(
+        {
+            "colour": rng.choice(["blue", "green", "red"], 150),
+            "price": rng.normal(10.0, 3.0, 150),
+            "weight": rng.normal(size=150),
+            "new": rng.random(150) < 0.5,
+        }
+    )
+    target = (rows["colour"] == "red") ^ (rows["weight"] > 0)
+    rows.loc[rng.random(150) < 0.5, "colour"] = None
+    rows.loc[rng.random(150) < 0.3, "price"] = NAN
+
+    def model(table):
+        score = (table["colour"] == "red") * 2.0 + table["colour"].isna() * 0.7 + table["weight"]
+        return 1 / (1 + np.exp(-score.to_numpy(dtype=float) - 0.1 * table["price"].fillna(20.0).to_numpy()))
+
+    assert target.any()
+    return rows, model
+
+
+EXPLAINERS = [
+    BayesLime(60),
+    BayesLime(60, sampling="focused", around="row"),
+    BayesShap(60),
+    CXPlain(2, n_train=60, n_epochs=3),
+    ExactShapley(),
+    ExactShapley(link="logit"),
+    KernelShap(10),
+    Lime(80),
+    Lime(80, around="row"),
+    ShapKernel(10),
+    ShapleySampling(64),
+]
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS, ids=repr)
+def test_every_explainer_is_finite_and_repeats_itself(explainer, lacking):
+    X, model = lacking
+    first, again = (fitted(explainer, model, X)(X[:12]) for _ in range(2))
+    assert np.isfinite(first.values).all()
+    assert np.abs(first.values).max() > 1e-3
+    np.testing.assert_array_equal(first.values, again.values)
+    ready = fitted(explainer, model, X)
+    alone = np.concatenate([ready(X[i : i + 1]).values for i in range(12)])
+    np.testing.assert_allclose(alone, first.values, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS, ids=repr)
+def test_every_explainer_takes_gaps_in_text(explainer, frame):
+    rows, model = frame
+    found = fitted(explainer, model, rows, background=25)(rows[:8])
+    assert np.isfinite(found.values).all()
+    assert np.abs(found.values[:, 0]).max() > 1e-2
+
+
+@pytest.mark.parametrize("explainer", [*EXPLAINERS, TreeShap()], ids=repr)
+def test_a_column_without_gaps_is_never_given_one(explainer, lacking):
+    X, trained = lacking
+
+    class Strict(HistGradientBoostingClassifier):
+        def predict_proba(self, rows):
+            assert not np.isnan(np.asarray(rows)[:, [1, 3]]).any()
+            return super().predict_proba(rows)
+
+    strict = Strict()
+    strict.__setstate__(trained.__getstate__())
+    fitted(explainer, strict, X)(X[:6])
+
+
+def test_shapley_values_by_definition(lacking):
+    X, model = lacking
+    background = X[:12]
+
+    def p(rows):
+        return model.predict_proba(rows)[:, 1]
+
+    expected = [shapley_by_definition(p, x, background) for x in X[20:26]]
+    assert np.isnan(X[20:26]).any()
+    for explainer in (ExactShapley(), KernelShap()):
+        found = fitted(explainer, model, X, background=background)(X[20:26])
+        np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    sampled = fitted(ShapleySampling(4_000), model, X, background=background)(X[20:26])
+    np.testing.assert_allclose(sampled.values, expected, atol=0.02)
+    by_shap = fitted(ShapKernel(), model, X, background=background)(X[20:26])
+    np.testing.assert_allclose(by_shap.values, expected, atol=1e-6)
+
+
+def test_trees_are_read_with_gaps_too(lacking):
+    X, model = lacking
+    found, exact = (fitted(kind(link="logit"), model, X)(X[:20]).values for kind in (TreeShap, ExactShapley))
+    np.testing.assert_allclose(found, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [ExactShapley, KernelShap, ShapleySampling])
+def test_a_feature_that_both_rows_lack_has_no_say_and_costs_nothing(kind, counting):
+    X = np.array([[NAN, NAN, 1.0, 5.0], [NAN, NAN, 2.0, 5.0], [1.0, 1.0, 1.0, 1.0]])
+    model = counting(lambda rows: 0.1 * rows[:, 2] + 0.2 * np.isnan(rows[:, 0]))
+    explainer = fitted(kind(), model, X, background=X[1:2])
+    before = model.n_rows
+    found = explainer(X[:1])
+    np.testing.assert_allclose(found.values, [[0.0, 0.0, -0.1, 0.0]], atol=1e-12)
+    assert model.n_rows - before == 1  # the row itself
+
+
+def test_equal_background_rows_become_one(counting):
+    model = counting(lambda rows: np.full(len(rows), 0.5))
+    X = np.array([[NAN, 1.0], [NAN, 1.0], [NAN, 2.0], [0.0, NAN], [NAN, 1.0]])
+    rows, counts = unique_rows(X)
+    np.testing.assert_array_equal(rows, [[0.0, NAN], [NAN, 1.0], [NAN, 2.0]])
+    np.testing.assert_array_equal(counts, [1, 3, 1])
+    fitted(ExactShapley(), model, X, background=X)
+    assert model.n_rows == 1 + 3
+
+
+def test_the_typical_row():
+    rows = pd.DataFrame(
+        {
+            "number": [1.0, NAN, 3.0, NAN],
+            "mostly none": ["a", None, None, "b"],
+            "mostly a": ["a", "a", None, "b"],
+            "never": [NAN, NAN, NAN, NAN],
+        }
+    )
+    schema, Z = Schema.learn(rows, categorical_features=["mostly none", "mostly a"])
+    np.testing.assert_array_equal(typical_row(Z, schema), [2.0, NAN, 0.0, NAN])
+    np.testing.assert_array_equal(typical_row(Z[[0, 3]], schema), [1.0, 0.0, 0.0, NAN])
+
+
+def neighborhood(rows, **options):
+    schema, Z = Schema.learn(rows)
+    return Neighborhood(*Neighborhood.statistics(Z, schema), 1.5, **options), Z
+
+
+def test_lime_counts_what_is_there(frame):
+    rows, _ = frame
+    maker, _ = neighborhood(rows)
+    known = rows["colour"].dropna()
+    assert maker.mean[1] == pytest.approx(rows["price"].mean())
+    assert maker.scale[1] == pytest.approx(rows["price"].std(ddof=0))
+    np.testing.assert_allclose(maker.frequencies[0], known.value_counts(normalize=True).sort_index())
+    np.testing.assert_allclose(maker.missing, rows.isna().mean())
+
+
+def drawn_number(maker, rows):
+    return (rows[:, 1] - maker.mean[1]) / maker.scale[1]
+
+
+@pytest.mark.parametrize("around", ["data", "row"])
+def test_lime_draws_gaps_as_often_as_they_occur(frame, around):
+    rows, _ = frame
+    maker, Z = neighborhood(rows, around=around)
+    some = np.array([np.flatnonzero(np.isnan(Z[:, 1]))[0], np.flatnonzero(~np.isnan(Z).any(axis=1))[0]])
+    drawn = batch(maker, Z[some], [stream(i, "perturbations") for i in range(2)], 20_000, first=True)
+    rows_drawn = drawn.rows[:, :, 0]
+    np.testing.assert_array_equal(rows_drawn[:, 0], Z[some])
+    np.testing.assert_allclose(np.isnan(rows_drawn).mean(axis=1), np.tile(rows.isna().mean(), (2, 1)), atol=0.015)
+    assert np.isfinite(drawn.features).all()
+    assert np.isfinite(drawn.weights).all()
+    lacks, colours = np.isnan(rows_drawn[:, :, 1]), rows_drawn[:, :, 0]
+    np.testing.assert_array_equal(drawn.features[0, :, 1], lacks[0])  # its own price is missing
+    there = ~lacks[1]
+    np.testing.assert_allclose(drawn.features[1, there, 1], drawn_number(maker, rows_drawn[1])[there])
+    np.testing.assert_array_equal(drawn.features[1, :, 4], lacks[1])
+    np.testing.assert_allclose(drawn.features[0, :, 4], np.where(lacks[0], 0.0, drawn_number(maker, rows_drawn[0])))
+    for i in range(2):
+        own = np.isnan(colours[i]) if np.isnan(Z[some[i], 0]) else colours[i] == Z[some[i], 0]
+        np.testing.assert_array_equal(drawn.features[i, :, 0], own)
+
+
+def test_lime_finds_the_slope_of_a_number_that_is_sometimes_missing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    X[rng.random(500) < 0.4, 0] = NAN
+
+    def model(rows):
+        return 0.5 + 0.02 * np.where(np.isnan(rows[:, 0]), 9.0, rows[:, 0]) + 0.05 * rows[:, 1]
+
+    maker, _ = neighborhood(X)
+    explainer = fitted(Lime(20_000), model, X)
+    has, lacks = (X[np.isnan(X[:, 0]) == gap][:3] for gap in (False, True))
+    np.testing.assert_allclose(explainer(has).values, np.tile(maker.scale * [0.02, 0.05], (3, 1)), atol=2e-3)
+    # missing rather than a number: 9 against 0 on average
+    np.testing.assert_allclose(explainer(lacks).values[:, 0], 0.02 * (9.0 - maker.mean[0]), atol=4e-3)
+
+
+def test_cxplain_sees_gaps_in_a_column_of_their_own(lacking):
+    X, model = lacking
+    explainer = fitted(CXPlain(2, n_train=60, n_epochs=2), model, X)
+    inputs = explainer._inputs(X[:30])
+    assert inputs.shape == (30, 4 + 2)
+    assert np.isfinite(inputs).all()
+    np.testing.assert_array_equal(inputs[:, 4:], np.isnan(X[:30, [0, 2]]))
+    assert not inputs[:, 0][np.isnan(X[:30, 0])].any()
+    other = CXPlain(2, n_train=60, n_epochs=2)
+    other.bind(explainer.model_, explainer.background_)
+    other.restore(explainer.fitted_state())
+    np.testing.assert_array_equal(
+        other.explain(X[:5], seed=0).values, explainer.explain(X[:5], seed=0).values
+    )  # as after loading a file
+
+
+def test_known_attributions_are_found_by_rows_with_gaps(lacking):
+    X, model = lacking
+    assert np.isnan(OTHER_NAN)
+    assert np.array([OTHER_NAN]).tobytes() != np.array([NAN]).tobytes()
+    values = np.arange(800.0).reshape(200, 4)
+    changed = np.where(np.isnan(X), OTHER_NAN, X)
+    found = fitted(Precomputed(X, values), model, X)(changed[5:9])
+    np.testing.assert_array_equal(found.values, values[5:9])
+
+
+def test_equal_rows_have_equal_content_and_seeds():
+    assert content(np.array([0.0, NAN])) == content(np.array([-0.0, OTHER_NAN]))
+    assert content(np.array([0.0, NAN])) != content(np.array([NAN, 0.0]))
+    assert row_seed(1, 0, np.array([0.0, NAN])) == row_seed(1, 0, np.array([-0.0, OTHER_NAN]))
+
+
+def test_images_must_be_whole():
+    images = np.random.default_rng(0).uniform(size=(6, 4, 4))
+    images[2, 1, 1] = NAN
+
+    def model(X):
+        return np.nan_to_num(X.reshape(len(X), -1)).mean(axis=1)
+
+    with pytest.raises(InputError, match="Superpixels need whole images, but some have missing values"):
+        fitted(SuperpixelExplainer("kernelshap", segments=np.arange(16).reshape(4, 4)), model, images)
+    with pytest.raises(InputError, match="image_shape is for images, but some rows have missing values"):
+        fitted(CXPlain(2, image_shape=(1, 4, 4)), model, images.reshape(6, 16))
+
+
+def test_captum_computes_with_values_that_must_be_there():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[::3, 1] = NAN
+    fills = network(3, 1)
+    fills.register_forward_pre_hook(lambda module, rows: torch.nan_to_num(rows[0]))
+    with pytest.raises(InputError, match="computes with the values of a row, of which some are missing; impute them"):
+        fitted("captum:IntegratedGradients", fills, X)
+    assert np.isfinite(fitted("kernelshap", fills, X)(X[:3]).values).all()
+
+
+def test_an_imputing_pipeline(lacking):
+    X, _ = lacking
+    model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(X, X[:, 1] > 0)
+    found = fitted("exact", model, X)(X[:5])
+    np.testing.assert_allclose(
+        found.values.sum(axis=1) + found.base_values, model.predict_proba(X[:5])[:, 1], atol=1e-12
+    )
