@@ -37,6 +37,7 @@ ROOMS = [
     "_fitted",
     "_stages",
     "_explaining",
+    "_restoring",
     "estimator",
     "images",
     "datasets",

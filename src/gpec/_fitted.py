@@ -13,8 +13,7 @@ from gpec.boundary import BoundarySample
 from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
-from gpec.gp import Posterior
-from gpec.gp.evidence import LEAST_NUGGET
+from gpec.gp import NOISE_FLOOR, Posterior
 from gpec.gp.posterior import JITTER
 from gpec.kernels import Kernel
 from gpec.models import Model
@@ -138,7 +137,7 @@ class Fitted:
             "jitter": JITTER,
             "condition": [layer.posterior.condition for layer in layers],
             "noise": self.observation.source,
-            "noise_floor": None if ground.settings.learns_scale else LEAST_NUGGET,  # as a share of the scale
+            "noise_floor": None if ground.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
             "unit": self.observation.unit,
             "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
         }

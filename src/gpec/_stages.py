@@ -14,36 +14,24 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from gpec._execution import one_blas_thread
-from gpec._fitted import Draw, Fitted, Layer, Memory, Observation, Probe
+from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
 from gpec._problem import Ground, Problem, fingerprint
-from gpec._randomness import derived_seed, stream
+from gpec._randomness import stream
 from gpec._settings import Settings
 from gpec.boundary import BoundarySample, Sampler
-from gpec.data import Rows, Schema
+from gpec.data import Rows
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning
-from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers import Attribution, Explainer
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.geometry import GeodesicGraph
-from gpec.gp import (
-    ExactPosterior,
-    LowRankPosterior,
-    Parameters,
-    Posterior,
-    fit_parameters,
-    fixed_parameters,
-    learn_kernel,
-)
-from gpec.gp._gram import feature_grams
-from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
+from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior
 from gpec.kernels import Kernel
-from gpec.models import Model
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -54,15 +42,11 @@ __all__ = [
     "draw_rows",
     "fit_kernel",
     "measure",
-    "objects_of",
     "observe_rows",
     "recall",
-    "restore",
     "sample_boundary",
 ]
 
-_DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
-_EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
 _PROBE_ROWS = 20
 _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
 _POOL = 10_000  # rows from which those to explain are drawn
@@ -251,50 +235,8 @@ def condition(
 ) -> Posterior:
     """The posterior of one output given its attributions; parameters are learned unless they are known."""
     Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
-    N, d = Y.shape
     with one_blas_thread():  # also when loading, so that the bits agree
-        grams = feature_grams(kernel, rows, d)
-        if parameters is None and not ground.settings.learns_scale:
-            parameters = fixed_parameters(float(ground.settings.output_scale), d)
-        elif parameters is None:
-            some = np.sort(stream(ground.seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
-            seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
-            parameters = fit_parameters(seen, Y[some], U[some], average=True)
-        if N <= _DENSE_ROWS:
-            return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
-        seed = derived_seed(ground.seed, "posterior pivots")
-        return LowRankPosterior(kernel, rows, Y, U, parameters, seed=seed)
-
-
-def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
-    """The fit whose :meth:`Fitted.state` this is, joined with its model."""
-    schema, probe, boundary = (
-        Schema.from_state(state["schema"]),
-        Probe(**state["probe"]),
-        BoundarySample.from_state(state["boundary"]),
-    )
-    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
-    probe.require_same(checked)
-    boundary.require_belongs(checked, int(state["seed"]))
-    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    ground = Ground(settings, schema, checked, explainer, state["background"], int(state["seed"]))
-    observation = Observation.from_state(state["observation"])
-    rows, layers = ground.rows(observation.rows), []
-    for output, layer in enumerate(state["layers"]):
-        graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
-        parameters = Parameters(**layer["parameters"])
-        layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters)))
-    return Fitted(ground, probe, boundary, observation, tuple(layers))
-
-
-def objects_of(state: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that were objects when the fit was saved, as far as what they led to can stand for them."""
-    schema = Schema.from_state(state["schema"])
-    return {
-        "explainer": None,
-        "kernel": Kernel.from_state(state["layers"][0]["kernel"]),
-        "background": schema.decode(state["background"]),
-    }
+        return make_posterior(kernel, rows, Y, U, ground.settings.output_scale, ground.seed, parameters)
 
 
 class Clock:

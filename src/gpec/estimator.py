@@ -13,6 +13,7 @@ from gpec import _files
 from gpec._explaining import answer_rows, encode_rows, make_explanation, names_of_rows, predict
 from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
+from gpec._restoring import objects_of, restore
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
@@ -21,10 +22,8 @@ from gpec._stages import (
     draw_rows,
     fit_kernel,
     measure,
-    objects_of,
     observe_rows,
     recall,
-    restore,
     sample_boundary,
 )
 from gpec._validation import check_choice, check_level

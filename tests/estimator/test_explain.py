@@ -7,10 +7,10 @@ import pytest
 from scipy.special import expit
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec import _explaining, _stages
+from gpec import _explaining
 from gpec.errors import InputError, NumericalError
 from gpec.explainers import ShapleySampling
-from gpec.gp import ExactPosterior, LowRankPosterior
+from gpec.gp import ExactPosterior, LowRankPosterior, conditioning
 from gpec.kernels import RBF
 
 
@@ -139,7 +139,7 @@ def test_many_explained_rows(make, models, X, monkeypatch, noise):
     g = make(noise=noise, n_explained=15)
     dense = g.fit(X).explain(X[:9], attribution="posterior")
     assert isinstance(g.posterior_, ExactPosterior)
-    monkeypatch.setattr(_stages, "_DENSE_ROWS", 14)
+    monkeypatch.setattr(conditioning, "_DENSE_ROWS", 14)
     low = g.fit(X).explain(X[:9], attribution="posterior")
     assert isinstance(g.posterior_, LowRankPosterior)
     np.testing.assert_allclose(low.variance, dense.variance, rtol=1e-4)

@@ -197,7 +197,7 @@ def test_parameters_are_learned_from_some_of_the_rows(make, models, X, monkeypat
     """Beyond a number of rows, scale and nugget are those that these rows alone would give."""
     kernel = WEG(lam=1.0, rho=1.0)  # nothing of it is learned from the rows
     everything = make(n_explained=100, kernel=kernel).fit(X)
-    monkeypatch.setattr(gpec._stages, "_EVIDENCE_ROWS", 50)
+    monkeypatch.setattr(gpec.gp.conditioning, "_EVIDENCE_ROWS", 50)
     g = make(n_explained=100, kernel=kernel).fit(X)
     parts = (g.X_explained_, g.attributions_.values, g.attributions_.variance)
     some = np.sort(stream(0, "evidence rows").permutation(100)[:50])

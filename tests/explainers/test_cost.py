@@ -53,8 +53,8 @@ def test_the_cost_is_said_before_the_model_is_asked():
             explainer(wide[:200])
     assert [warning.category for warning in caught] == [SlowExplainerWarning]
     assert re.fullmatch(
-        r"Explaining 200 rows with ExactShapley takes about 326,\d{3},\d{3} model rows; fewer background rows cost less, "
-        "explainer='kernelshap' has a budget, and explainer='tree' reads trees without asking the model.",
+        r"Explaining 200 rows with ExactShapley takes about 326,\d{3},\d{3} model rows; fewer background rows cost "
+        "less, explainer='kernelshap' has a budget, and explainer='tree' reads trees without asking the model.",
         str(caught[0].message),
     )
     assert caught[0].filename == __file__  # the line that asked

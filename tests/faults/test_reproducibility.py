@@ -39,7 +39,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import shap
 import gpec
-from gpec import _stages
+from gpec import _explaining
 from gpec.explainers import ShapleySampling
 from gpec.kernels import RBF, WEG
 
@@ -66,7 +66,7 @@ def run(model, explainer, rows, n_jobs, **settings):
     return total.hexdigest()
 
 def digests(n_jobs):
-    before, _stages._BLOCK = _stages._BLOCK, 16  # several blocks, so that jobs have something to do
+    before, _explaining._BLOCK = _explaining._BLOCK, 16  # several blocks, so that jobs have something to do
     frame = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=np.where(X[:, 2] > 0, "u", "v"))
     forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, curved(X) > 0.5)
     try:
@@ -82,7 +82,7 @@ def digests(n_jobs):
             run(curved, lambda X: (X, 0.1 + X**2), X, n_jobs, n_landmarks=20, **gpec.PAPER | {"noise": "auto"}),
         ]
     finally:
-        _stages._BLOCK = before
+        _explaining._BLOCK = before
 
 if __name__ == "__main__":
     print("\\n".join(digests(int(sys.argv[1]))))

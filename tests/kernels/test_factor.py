@@ -138,6 +138,14 @@ def test_rounding_in_indefinite_landmark_blocks_does_not_break_the_unit_diagonal
     assert longest > 1e-4
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_does_not_break_the_unit_diagonal(seed):
+    graph = GeodesicGraph.build(np.random.default_rng(seed).normal(size=(120, 3)), n_neighbors=6, n_landmarks=40)
+    factor = factorize(graph, 1.0)
+    np.testing.assert_array_equal(factor.B, factor.B.astype(np.float32))
+    np.testing.assert_allclose(np.diag(factor.dense()), 1.0, atol=1e-14)
+
+
 def test_pieces_stay_apart():
     points = np.vstack((surface(60), surface(60, seed=1) + 100.0))
     for n_landmarks in (120, 20):

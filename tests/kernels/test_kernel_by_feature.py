@@ -111,7 +111,7 @@ def test_three_classes(make, models, X):
 def test_many_rows(make, X, monkeypatch):
     """The low-rank posterior is the dense one."""
     dense = make(kernel=Own(), n_explained=100).fit(X)
-    monkeypatch.setattr("gpec._stages._DENSE_ROWS", 50)
+    monkeypatch.setattr("gpec.gp.conditioning._DENSE_ROWS", 50)
     low = make(kernel=Own(), n_explained=100).fit(X)
     assert isinstance(low.posterior_, LowRankPosterior)
     a, b = (g.explain(X[:30], attribution="posterior") for g in (dense, low))

@@ -85,7 +85,7 @@ class TestCounting:
     def test_in_blocks_and_threads_too(self, make, counting, models, X, kernel, n_jobs, monkeypatch):
         g = make(counting(models.curved), kernel=kernel).fit(X)
         whole = g.explain(X, attribution="posterior")
-        monkeypatch.setattr("gpec._stages._BLOCK", 16)
+        monkeypatch.setattr("gpec._explaining._BLOCK", 16)
         before = g.model.n_rows
         in_blocks = g.set_params(n_jobs=n_jobs).explain(X, attribution="posterior")
         assert g.model.n_rows == before + len(X)
@@ -100,8 +100,8 @@ class TestCounting:
 
     def test_many_rows_are_asked_about_once(self, make, counting, models, X, kernel, monkeypatch):
         """Evidence from some of them, pivots drawn from them, leave-one-out in blocks: all use the same answer."""
-        monkeypatch.setattr("gpec._stages._DENSE_ROWS", 50)
-        monkeypatch.setattr("gpec._stages._EVIDENCE_ROWS", 40)
+        monkeypatch.setattr("gpec.gp.conditioning._DENSE_ROWS", 50)
+        monkeypatch.setattr("gpec.gp.conditioning._EVIDENCE_ROWS", 40)
         monkeypatch.setattr("gpec.gp.evidence._ROWS_FOR_KERNEL", 30)
         monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
         small = {"n_explained": 100}

@@ -101,8 +101,7 @@ def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Des
     How many depends on ``m`` and ``n_samples`` alone. All of sizes 1 and ``m - 1`` are taken, and at least two pairs of
     each other size, else there would be no variance.
     """
-    counts = [comb(m, k) if 2 * k < m else comb(m - 1, k - 1) for k in range(1, m // 2 + 1)]
-    chosen = _allocate(m, counts, n_samples // 2)
+    counts, chosen = _plan(m, n_samples // 2)
     large = [k for k, count in enumerate(counts, start=1) if count >= _LARGE_COUNT]
     first_large = large[0] if large else len(counts) + 1  # from here on all are, for counts rise
     half = [_draw_pairs(m, k, (g, chosen[k - 1]), counts[k - 1], rng) for k in range(1, first_large)]
@@ -117,11 +116,18 @@ def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Des
     return Design(np.concatenate(half, axis=1), np.concatenate(weight), strata)
 
 
+@lru_cache(maxsize=1_024)
+def _plan(m: int, pairs: int) -> tuple[list[int], list[int]]:
+    """How many pairs of each size there are, and how many of them to draw."""
+    counts = [comb(m, k) if 2 * k < m else comb(m - 1, k - 1) for k in range(1, m // 2 + 1)]
+    return counts, _allocate(m, counts, pairs)
+
+
 def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
     """Pairs of each size: as Neyman allocation for residuals of equal spread has it."""
     size = np.arange(1, len(counts) + 1)
     wish = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
-    most = np.array([float(count) for count in counts])
+    most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # not all counts are doubles
     least = np.minimum(most, 2.0)
     least[0] = most[0]
     low, high = 0.0, float((most / wish).max())

@@ -155,20 +155,24 @@ class Explainer(BaseEstimator, ABC):
         if not self.threads or is_module(self.model_.user_model):
             n_jobs = 1  # a Module is put into evaluation mode and back again around each call
         parts: list[Attribution] = []
+        failed: list[GPECError] = []
         started = time.perf_counter()
 
-        def block(part: slice) -> Attribution | GPECError:
+        def block(part: slice) -> Attribution | GPECError | None:
             try:
-                return self._explain_block(Z[part], part.start, n, seed, run)
-            except GPECError as error:  # raised by another thread it would lose its cause
+                return None if failed else self._explain_block(Z[part], part.start, n, seed, run)
+            except GPECError as error:  # raised on another thread it would lose its cause
                 return error
 
         for answer in run_blocks(block, n, size, n_jobs=n_jobs, what="explaining", progress=progress):
             if isinstance(answer, GPECError):
-                raise answer
-            if watch is not None and not parts:
-                watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
-            parts.append(answer)
+                failed.append(answer)
+            elif answer is not None:
+                if watch is not None and not parts:
+                    watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
+                parts.append(answer)
+        if failed:
+            raise failed[0]
         return Attribution.join(parts)
 
     def _explain_block(self, block: FloatArray, start: int, n: int, seed: int, run: int) -> Attribution:

@@ -1,11 +1,14 @@
 """Gaussian process regression of attributions, one feature at a time."""
 
 from gpec.gp._solver import Prediction
+from gpec.gp.conditioning import make_posterior
+from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters, learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
 from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior
 
 __all__ = [
+    "NOISE_FLOOR",
     "ExactPosterior",
     "LeaveOneOut",
     "LowRankPosterior",
@@ -15,4 +18,5 @@ __all__ = [
     "fit_parameters",
     "fixed_parameters",
     "learn_kernel",
+    "make_posterior",
 ]

@@ -1,0 +1,50 @@
+"""A fit read from a file, joined with its model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec._fitted import Fitted, Layer, Observation, Probe
+from gpec._problem import Ground
+from gpec._settings import Settings
+from gpec._stages import condition
+from gpec.boundary import BoundarySample
+from gpec.data import Schema
+from gpec.explainers import make_explainer
+from gpec.geometry import GeodesicGraph
+from gpec.gp import Parameters
+from gpec.kernels import Kernel
+from gpec.models import Model
+
+__all__ = ["objects_of", "restore"]
+
+
+def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
+    """The fit whose :meth:`Fitted.state` this is, joined with its model."""
+    schema, probe, boundary = (
+        Schema.from_state(state["schema"]),
+        Probe(**state["probe"]),
+        BoundarySample.from_state(state["boundary"]),
+    )
+    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    probe.require_same(checked)
+    boundary.require_belongs(checked, int(state["seed"]))
+    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
+    ground = Ground(settings, schema, checked, explainer, state["background"], int(state["seed"]))
+    observation = Observation.from_state(state["observation"])
+    rows, layers = ground.rows(observation.rows), []
+    for output, layer in enumerate(state["layers"]):
+        graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
+        parameters = Parameters(**layer["parameters"])
+        layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters)))
+    return Fitted(ground, probe, boundary, observation, tuple(layers))
+
+
+def objects_of(state: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that were objects when the fit was saved, as far as what they led to can stand for them."""
+    schema = Schema.from_state(state["schema"])
+    return {
+        "explainer": None,
+        "kernel": Kernel.from_state(state["layers"][0]["kernel"]),
+        "background": schema.decode(state["background"]),
+    }
