@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +28,30 @@ class Mutant:
     first: int  # lines of the statement, to find the tests that run it
     last: int
     loaded: bool  # runs when the module is imported
-    before: str
-    after: str
+    statement: str
 
     @property
     def key(self) -> str:
-        """The same as long as the lines changed are the same and their number in the file."""
-        text = "|".join((self.module, self.operator, str(self.occurrence), self.before, self.after))
+        """The same as long as the statement is the same, and its number in the file."""
+        text = "|".join((self.module, self.operator, str(self.occurrence), self.statement))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def source(self, root: Path) -> str:
-        changed = mutate_code((root / self.module).read_text("utf-8"), get_operator(self.operator)(), self.occurrence)
-        assert changed is not None
-        return str(changed)
+    def source(self, root: Path) -> tuple[str, str, str]:
+        """The changed file, and the lines that differ before and after."""
+        source = (root / self.module).read_text("utf-8")
+        changed = str(mutate_code(source, get_operator(self.operator)(), self.occurrence))
+        return changed, *_difference(source.splitlines(), changed.splitlines())
+
+    def compiles(self, root: Path) -> bool:
+        try:
+            compile(self.source(root)[0], self.module, "exec")
+        except SyntaxError:  # the star of a signature is taken for a product
+            return False
+        return True
 
     def as_dict(self) -> dict[str, Any]:
-        names = ("room", "module", "line", "operator", "occurrence", "before", "after")
-        return {"key": self.key, **{name: value for name, value in asdict(self).items() if name in names}}
+        names = ("room", "module", "line", "operator", "occurrence")
+        return {"key": self.key, **{name: getattr(self, name) for name in names}}
 
 
 def mutants(root: Path) -> dict[str, list[Mutant]]:
@@ -71,21 +78,20 @@ def draw(every: dict[str, list[Mutant]], n: int | None, seed: int) -> list[Mutan
 
 
 def _of_file(room: str, module: str, source: str) -> Iterator[Mutant]:
-    lines = source.splitlines()
+    lines, nodes = source.splitlines(), list(ast_nodes(get_ast(source)))
     for name in sorted(operator_names()):
         if name.split("/")[1] in _NEEDS_ARGUMENTS or _cannot_run(name):
             continue
         operator, occurrence = get_operator(name)(), -1
-        for node in ast_nodes(get_ast(source)):
+        for node in nodes:
             for start, _ in operator.mutation_positions(node):
                 occurrence += 1
                 leaf = node.get_leaf_for_position(start, True) if hasattr(node, "get_leaf_for_position") else node
                 if _cannot_matter(leaf or node):
                     continue
-                changed = mutate_code(source, operator, occurrence)
-                before, after = _difference(lines, str(changed).splitlines())
                 first, last, loaded = _statement(node)
-                yield Mutant(room, module, name, occurrence, start[0], first, last, loaded, before, after)
+                text = "\n".join(lines[first - 1 : last])
+                yield Mutant(room, module, name, occurrence, start[0], first, last, loaded, text)
 
 
 def _cannot_run(operator: str) -> bool:
@@ -120,7 +126,8 @@ def _statement(node: Any) -> tuple[int, int, bool]:
     inside = node if node.type == "funcdef" else node.parent
     while inside is not None and inside.type != "funcdef":
         inside = inside.parent
-    return node.start_pos[0], node.end_pos[0], inside is None
+    last, column = node.end_pos
+    return node.start_pos[0], last - (column == 0), inside is None
 
 
 def _difference(old: list[str], new: list[str]) -> tuple[str, str]:

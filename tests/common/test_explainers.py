@@ -27,8 +27,11 @@ MAKERS = {
     "bayesshap to a width": lambda: BayesShap(60, target_width=0.03, max_samples=300),
     "cxplain": lambda: CXPlain(2, n_train=60, n_epochs=3),
     "exact": ExactShapley,
+    "exact, log-odds": lambda: ExactShapley(link="logit"),
     "kernelshap": lambda: KernelShap(24),
+    "kernelshap, log-odds": lambda: KernelShap(24, link="logit"),
     "lime": lambda: Lime(80),
+    "lime, log-odds": lambda: Lime(80, link="logit"),
     "shapley_sampling": lambda: ShapleySampling(64),
     "shap's kernelshap": lambda: ShapKernel(24),
 }

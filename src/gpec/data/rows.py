@@ -12,9 +12,9 @@ import numpy as np
 
 from gpec._validation import check_finite_array
 from gpec.errors import InputError
-from gpec.typing import FloatArray
+from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "evenly_spaced"]
 
 _ASKING = RLock()  # blocks of rows run in threads: they ask the model in turn, and not twice
 
@@ -97,3 +97,8 @@ class Rows:
 
     def __getitem__(self, index: Any) -> Rows:
         return replace(self, embedded=self.embedded[index], encoded=self.encoded[index], _from=((self, index),))
+
+
+def evenly_spaced(n: int, most: int) -> IntArray:
+    """At most so many of ``n`` places, evenly spaced, the first and the last among them."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.explainers._baseline import typical_row
+from gpec.explainers._deep_lift import deep_lift
 from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers.adapters import preserved_numpy_seed
 from gpec.explainers.attribution import Attribution
@@ -50,6 +51,9 @@ _METHODS = {
 }
 
 
+_DEEP_LIFT = ("DeepLift", "DeepLiftShap")
+
+
 class CaptumAdapter(LinkedExplainer):
     """An attribution method of captum, of a torch Module's probabilities; ``"captum:Saliency"`` means this one.
 
@@ -74,9 +78,9 @@ class CaptumAdapter(LinkedExplainer):
     Notes
     -----
     captum calls the Module itself, so these calls are not among the counted model rows. The attributions of DeepLift
-    and DeepLiftShap add up to the probability, less the baseline's, with two classes. With several they do not: captum
-    has no rule for a softmax, and the sum may be off by as much as 0.5. IntegratedGradients adds up with any number of
-    classes.
+    and DeepLiftShap add up to the probability, less the baseline's, if the Module gives logits and consists of layers
+    that captum has rules for. With several classes captum has none for the softmax; the way through it is integrated
+    (see ``_deep_lift``). A Module that ends in a Softmax of its own does not add up.
 
     Examples
     --------
@@ -146,6 +150,9 @@ class CaptumAdapter(LinkedExplainer):
         with evaluation_mode(module), warnings.catch_warnings():
             # captum announces hooks, which it takes away again
             warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
+            if self.method in _DEEP_LIFT and self.model_.n_outputs > 1 and self.model_.output == "logit":
+                inputs, baselines = as_tensor(module, self.model_.schema.decode(Z)), options.pop("baselines")
+                return Attribution(deep_lift(module, inputs, baselines, self.link, options))
             method = getattr(captum.attr, self.method)(_explained(self.model_, self.link))
             for label in range(self.model_.n_outputs):
                 # the same draws for each class
@@ -165,8 +172,8 @@ def _explained(model: Model, link: Link) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.module = model.user_model
-            # A Module, not a function, so that DeepLift's rule applies. There is no Softmax: captum's rule for it is
-            # far from adding up, and a softmax is the sigmoid of a class's logit against all others'.
+            # A Module, not a function, so that DeepLift's rule applies; a softmax is the sigmoid of a class's logit
+            # against all others'
             self.sigmoid = torch.nn.Sigmoid()
 
         def forward(self, rows: Any) -> Any:

@@ -29,6 +29,7 @@ from scipy.optimize import minimize
 from scipy.stats.qmc import Halton
 
 from gpec.data import Rows
+from gpec.data.rows import evenly_spaced
 from gpec.gp._gram import Gram, Spectrum, feature_grams
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
@@ -129,7 +130,7 @@ def learn_kernel(
     where the kernel stands, a search follows the gradient.
     """
     free_scale = isinstance(output_scale, str)
-    some = np.linspace(0, len(Y) - 1, min(len(Y), _ROWS_FOR_KERNEL)).round().astype(np.int64)
+    some = evenly_spaced(len(Y), _ROWS_FOR_KERNEL)
     rows, Y, U = Rows.of(X)[some], Y[some], U[some]
     spread = _spread(Y)
     varies = np.flatnonzero(spread > 0)

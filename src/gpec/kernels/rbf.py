@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from gpec._validation import check_positive
 from gpec.data import Rows
+from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Cross, Kernel
@@ -57,7 +58,7 @@ class RBF(Kernel):
         if rows is None:
             raise InputError(f"lengthscale={self.lengthscale!r} needs rows: call fit(boundary, X), or give a number.")
         X = rows.embedded
-        distances = pdist(X[:: max(len(X) // _ROWS_FOR_LENGTHSCALE, 1)][:_ROWS_FOR_LENGTHSCALE])
+        distances = pdist(X[evenly_spaced(len(X), _ROWS_FOR_LENGTHSCALE)])
         distances = distances[distances > 0]
         self.median_ = self.lengthscale_ = float(np.median(distances)) if distances.size else 1.0
 

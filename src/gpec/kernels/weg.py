@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 
 from gpec._validation import check_auto, check_choice
 from gpec.data import Rows
+from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError, NumericalError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels._factor import factorize
@@ -198,7 +199,7 @@ class WEG(_BoundaryKernel):
         return _softmax(self._affinity(X), self.rho_, self.multiplicity_)
 
     def _choose_rho(self, X: FloatArray) -> float:
-        affinity = self._affinity(X[:: max(len(X) // _ROWS_FOR_RHO, 1)][:_ROWS_FOR_RHO])
+        affinity = self._affinity(X[evenly_spaced(len(X), _ROWS_FOR_RHO)])
         J = affinity.shape[1]
 
         def excess(log_rho: float) -> float:

@@ -1,0 +1,1 @@
+def write_page(root, every, results): pass
