@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint bench soak clean help
+.PHONY: demo test lint bench soak mutants clean help
 
 help:
 	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
 	@echo "make test   lint, type-check and run the tests"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite (about ten minutes)"
+	@echo "make mutants N=200  put 200 faults into a copy of the code; writes docs/mutants.md (half an hour)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
 
 $(VENV)/core: pyproject.toml constraints.txt
@@ -37,6 +38,9 @@ test: lint
 
 soak: $(VENV)/dev
 	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_bad_input.py -k every_number_is_finite
+
+mutants: $(VENV)/dev
+	N=$(N) SEED=$(SEED) JOBS=$(JOBS) AGAIN=$(AGAIN) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks

@@ -41,7 +41,7 @@ TESTS = {  # of the room, then of its neighbours
 SECONDS = 60.0  # of tests for one fault, as they take without it; the slowest are left out first
 MEMORY = 8 << 30
 LIBRARIES = "numpy scipy.stats scipy.optimize scipy.sparse.csgraph sklearn.ensemble sklearn.neighbors sklearn.pipeline "
-LIBRARIES += "sklearn.gaussian_process sklearn.compose pandas polars torch shap captum.attr xgboost lightgbm hypothesis "
+LIBRARIES += "sklearn.gaussian_process sklearn.compose pandas polars torch shap captum.attr xgboost lightgbm "
 LIBRARIES += "matplotlib.pyplot joblib mpmath tqdm typer rich coverage pytest"
 
 
@@ -83,8 +83,10 @@ def _copy(slot: Path) -> Path:
     return slot
 
 
-def _pool(work: list[Any], start: Callable[[Any, Path], tuple[int, float]], end: Callable[..., None], slots: Any) -> None:
-    """Run ``work``, one piece a slot at a time; ``start`` gives the process and its seconds, ``end`` gets how it ended."""
+def _pool(
+    work: list[Any], start: Callable[[Any, Path], tuple[int, float]], end: Callable[..., None], slots: Any
+) -> None:
+    """Run ``work``, one piece a slot at a time: ``start`` gives process and time limit, ``end`` gets how it ended."""
     free, running = list(slots), {}
     work = work[::-1]
     while work or running:
@@ -122,7 +124,12 @@ def _fork(slot: Path, tests: list[str], plugin: Any) -> int:
         os.environ["PYTHONPATH"] = str(slot / "src")
         import pytest
 
-        options = ["-q", "--tb=short", *(f"-pno:{name}" for name in ("cacheprovider", "xdist", "cov"))]
+        options = [
+            "-q",
+            "--tb=short",
+            "-Wignore::pytest.PytestAssertRewriteWarning",
+            *(f"-pno:{name}" for name in ("cacheprovider", "xdist", "cov")),
+        ]
         plugin.begin(slot)
         code = int(pytest.main([*options, *plugin.options, *tests], plugins=[plugin]))
         plugin.finish(slot)

@@ -29,10 +29,10 @@ MAKERS = {
     "exact": ExactShapley,
     "exact, log-odds": lambda: ExactShapley(link="logit"),
     "kernelshap": lambda: KernelShap(24),
-    "kernelshap, log-odds": lambda: KernelShap(24, link="logit"),
     "lime": lambda: Lime(80),
     "lime, log-odds": lambda: Lime(80, link="logit"),
     "shapley_sampling": lambda: ShapleySampling(64),
+    "shapley_sampling, log-odds": lambda: ShapleySampling(64, link="logit"),
     "shap's kernelshap": lambda: ShapKernel(24),
 }
 

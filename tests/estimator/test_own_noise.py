@@ -30,13 +30,12 @@ def fit(forest, explainer, **changes):
 
 
 @pytest.mark.parametrize("n_background", [1, 4])
-def test_intervals_of_bayesshap_cover_the_exact_values(forest, n_background, record_property):
+def test_intervals_of_bayesshap_cover_the_exact_values(forest, n_background):
     e = fit(forest, BayesShap(n_samples=100, n_background=n_background)).explain(forest.rows)
     assert (e.noise_variance >= e.explainer_variance).all()
     assert (e.explainer_variance > 0).all()
     share = gpec.metrics.coverage(forest.truth, e.lower, e.upper)
-    record_property("coverage", share)
-    assert share >= 0.9
+    assert share >= 0.9  # 0.98 and 1.0
     without = np.sqrt(e.variance - e.explainer_variance) * 1.96
     assert gpec.metrics.coverage(forest.truth, e.values - without, e.values + without) < share - 0.1
 

@@ -56,7 +56,7 @@ def _shares(start: FloatArray, end: FloatArray, link: Link) -> FloatArray:
             np.einsum("t,btc,ck->bck", weights, p, own) - np.einsum("t,btc,btk->bck", weights, p, p, optimize=True)
         )
     others = [softmax(np.where(itself > 0, -np.inf, logits), axis=2) for itself in own]
-    return own - np.stack([np.einsum("t,btk->bk", weights, q) for q in others], axis=1)
+    return np.asarray(own - np.stack([np.einsum("t,btk->bk", weights, q) for q in others], axis=1))
 
 
 @lru_cache(maxsize=1)
