@@ -10,6 +10,7 @@ ones first.
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import importlib
 import json
@@ -23,6 +24,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,12 @@ TESTS = {  # of the room, then of its neighbours
     "kernels": ("tests/kernels", "tests/gp", PAPER),
     "gp": ("tests/gp", PAPER),
 }
-SECONDS = 60.0  # of tests for one fault, as they take without it; the slowest are left out first
+SECONDS = 30.0  # of tests for one fault, as they take without it; the slowest are left out first
 MEMORY = 8 << 30
 LIBRARIES = "numpy scipy.stats scipy.optimize scipy.sparse.csgraph sklearn.ensemble sklearn.neighbors sklearn.pipeline "
-LIBRARIES += "sklearn.gaussian_process sklearn.compose pandas polars torch shap captum.attr xgboost lightgbm "
+LIBRARIES += (
+    "sklearn.gaussian_process sklearn.compose pandas polars torch shap captum.attr xgboost lightgbm hypothesis "
+)
 LIBRARIES += "matplotlib.pyplot joblib mpmath tqdm typer rich coverage pytest"
 
 
@@ -51,7 +55,13 @@ def main() -> None:
     every = mutants(ROOT)
     chosen = draw(every, int(number) if number else None, seed)
     done = {result["key"]: result for result in _results()}
-    pending = [m for m in chosen if m.key not in done or (again and done[m.key]["outcome"] == "survived")]
+    judged = json.loads((Path(__file__).parent / "judged.json").read_text("utf-8"))
+    unsettled = {
+        key
+        for key, result in done.items()
+        if result["outcome"] == "survived" and judged.get(key, {}).get("verdict") != "equivalent"
+    }
+    pending = [m for m in chosen if m.key not in done or (again and m.key in unsettled)]
     if pending:
         _load_libraries()
         with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +90,7 @@ def _copy(slot: Path) -> Path:
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, slot / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", slot)
+    compileall.compile_dir(slot / "src", quiet=1)
     return slot
 
 
@@ -239,7 +250,7 @@ def _order(mutant: Mutant, known: dict[str, dict[str, Any]]) -> tuple[list[str],
     for name in TESTS[mutant.room]:
         reach = []
         for file in _files(name):
-            for test, of in known[file].items():
+            for test, of in known.get(file, {}).items():  # a file may be new
                 lines = of["lines"].get(mutant.module)
                 if lines and (mutant.loaded or not statement.isdisjoint(lines)):
                     reach.append((of["seconds"], test))
@@ -264,27 +275,24 @@ def _try(pending: list[Mutant], known: dict[str, dict[str, Any]], slots: list[Pa
     def start(mutant: Mutant, slot: Path) -> tuple[int, float]:
         changed, *lines[mutant.key] = mutant.source(ROOT)  # type: ignore[assignment]
         (slot / mutant.module).write_text(changed, "utf-8")
+        Path(cache_from_source(slot / mutant.module)).unlink(missing_ok=True)
         order, spent = _order(mutant, known)
-        return _fork(slot, sorted({test.split("::")[0] for test in order}), _Choice(order)), 60 + 4 * spent
+        return _fork(slot, sorted({test.split("::")[0] for test in order}), _Choice(order)), 40 + 2 * spent
 
     def end(mutant: Mutant, slot: Path, code: int | None, took: float) -> None:
         shutil.copy(ROOT / mutant.module, slot / mutant.module)
         failed = (slot / "failed").read_text() if (slot / "failed").exists() else ""
         # 0: all passed. 1: one failed. 2 and 4: the module cannot be imported. Below 0: a signal.
         outcome = "survived" if code == 0 else "late" if code is None else "killed"
+        if code != 0 and not failed and not mutant.compiles(ROOT):
+            outcome = "no code"
         record(mutant, outcome, failed or ("" if code == 0 else f"exit {code}"), took)
 
-    runnable = []
     for mutant in pending:
-        if not mutant.compiles(ROOT):
-            lines[mutant.key] = mutant.source(ROOT)[1:]
-            record(mutant, "no code", "", 0.0)
-        elif not _order(mutant, known)[0]:
+        if not _order(mutant, known)[0]:
             lines[mutant.key] = mutant.source(ROOT)[1:]
             record(mutant, "survived", "no test runs it", 0.0)
-        else:
-            runnable.append(mutant)
-    _pool(runnable, start, end, slots)
+    _pool([mutant for mutant in pending if mutant.key not in lines], start, end, slots)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ on. A greater `N` tries the same mutants first. Nothing is changed in the workin
 
 The faults are those of cosmic-ray. Its own runner starts Python and reads all tests anew for each, so a small one in
 `benchmarks/mutants` loads the libraries once, gives each fault a fork, and draws a sample. It runs the tests that reach
-the changed statement: those of the room first, the fast ones first, then those of its neighbours, 60 seconds of them
-at most. A mutant that takes four times as long and a minute more counts as killed. Tests that fail without a fault are
+the changed statement: those of the room first, the fast ones first, then those of its neighbours, 30 seconds of them
+at most. A mutant that takes twice as long and 40 seconds more counts as killed. Tests that fail without a fault are
 not used.
 
 Not counted, by rule:
