@@ -27,7 +27,8 @@ def test_auto_is_the_median_distance_between_different_rows():
     assert RBF().fit(None, copies).lengthscale_ == 2.0
     assert RBF().fit(None, np.zeros((4, 2))).lengthscale_ == 1.0
     many = np.random.default_rng(2).normal(size=(5_000, 3))
-    assert RBF().fit(None, many).lengthscale_ == pytest.approx(np.median(pdist(many[::10])), rel=1e-12)
+    some = many[np.linspace(0, 4_999, 500).round().astype(int)]
+    assert RBF().fit(None, many).lengthscale_ == pytest.approx(np.median(pdist(some)), rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e150])
