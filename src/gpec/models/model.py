@@ -6,6 +6,7 @@ the kind it was trained on, and checks what comes back for shape, type, range an
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,8 @@ _BATCH_ROWS = 16_384
 _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
 _LARGEST_LOG_ODDS = 36.0  # where 1 - p is last told from 0 in double precision
+
+_COUNTING = Lock()  # explainers run in threads
 
 
 class Model:
@@ -145,8 +148,9 @@ class Model:
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
         rows = self._decode(Z)
-        self.n_calls += 1
-        self.n_rows += len(Z)
+        with _COUNTING:
+            self.n_calls += 1
+            self.n_rows += len(Z)
         try:
             raw = self._predict(rows)
         except Exception as error:
