@@ -37,7 +37,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one process a core, one thread each
 
 soak: $(VENV)/dev
-	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_bad_input.py -k every_number_is_finite
+	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_odd_input.py -k every_number_is_finite
 
 mutants: $(VENV)/dev
 	N=$(N) SEED=$(SEED) JOBS=$(JOBS) AGAIN=$(AGAIN) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants
