@@ -205,16 +205,15 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
         return earlier.layers[output].graph
     ground, s = problem.ground, problem.ground.settings
     several = ground.model.n_outputs > 1 and s.n_landmarks == "auto"
-    with one_blas_thread():  # a second one on a busy machine made this ten times slower
-        graph = GeodesicGraph.build(
-            ground.schema.embed(boundary.of(output).points, "boundary"),
-            n_neighbors=s.n_neighbors,
-            n_landmarks=_LANDMARKS_OF_SEVERAL if several else s.n_landmarks,
-            components=s.components,
-            random_state=ground.seed,
-            progress=s.progress,
-        )
-        graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
+    graph = GeodesicGraph.build(
+        ground.schema.embed(boundary.of(output).points, "boundary"),
+        n_neighbors=s.n_neighbors,
+        n_landmarks=_LANDMARKS_OF_SEVERAL if several else s.n_landmarks,
+        components=s.components,
+        random_state=ground.seed,
+        progress=s.progress,
+    )
+    graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
     return graph
 
 

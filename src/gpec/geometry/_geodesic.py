@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from sklearn.cluster import kmeans_plusplus
 
+from gpec._execution import one_blas_thread
 from gpec._progress import Progress
 from gpec.typing import FloatArray, IntArray
 
@@ -37,7 +38,8 @@ def choose_landmarks(points: FloatArray, component: IntArray, count: int, rng: n
     if count >= len(points):
         return np.arange(len(points))
     seed = np.random.RandomState(int(rng.integers(2**31 - 1)))
-    chosen = kmeans_plusplus(points, count, random_state=seed)[1]
+    with one_blas_thread():  # a second one on a busy machine made this ten times slower
+        chosen = kmeans_plusplus(points, count, random_state=seed)[1]
     _, first = np.unique(component, return_index=True)
     missed = first[~np.isin(component[first], component[chosen])]
     return np.unique(np.concatenate((chosen, missed))).astype(np.int64)
