@@ -64,8 +64,7 @@ def main(chosen):
         f"gpec {gpec.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {date.today()}. "
         "Written by `make bench`. Each ratio is measured in one run; the sections of this "
         "page may come from runs of different days or commits, since parts can be run alone. Absolute times depend on "
-        "the machine. The sections on geodesics against a plain implementation, on choices and on growth were measured "
-        "with Census' `Relationship` coded by the alphabet; the others code it as shap does.",
+        "the machine.",
     ]
     for name, (title, note) in PARTS.items():
         if name in results:

@@ -82,7 +82,8 @@ def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
     norm = np.sqrt(np.einsum("ij,ij->i", B, B))
     B /= np.maximum(norm, 1.0)[:, None]
     if not graph.is_exact:  # landmarks err by percents: with half of the digits files take half of the space
-        B = (B * (1.0 - 1e-7)).astype(np.float32).astype(np.float64)  # rounding makes no row longer than 1
+        B *= 1.0 - 1e-7  # rounding makes no row longer than 1
+        B[:] = B.astype(np.float32)
         norm = np.sqrt(np.einsum("ij,ij->i", B, B))
     r = np.maximum(1.0 - norm**2, 0.0)
     if graph.is_exact:
