@@ -79,6 +79,7 @@ def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
         a, V = eigh((R * np.sign(a[keep])) @ R.T, driver="evd")
         positive = a > 0
         B = F @ solve_triangular(R, V[:, positive] * np.sqrt(a[positive]))
+        del F
     norm = np.sqrt(np.einsum("ij,ij->i", B, B))
     B /= np.maximum(norm, 1.0)[:, None]
     if not graph.is_exact:  # landmarks err by percents: with half of the digits files take half of the space
