@@ -23,7 +23,9 @@ PARTS = {
         "*error*: mean absolute error of the variances as a share of their mean, against the plain implementation with "
         "the negative eigenvalues of G clipped. Against G as it comes the error says nothing: that G is indefinite, so "
         "its 'variances' are not variances (see the least one). The number of landmarks and the cut were chosen on "
-        "seeds 0 to 4.",
+        "seeds 0 to 4. The run shown was two processes side by side with one BLAS thread each, on a shared machine; "
+        "the ratio of one seed varied from 13 to 146 between runs under other loads, so it tells little until it is "
+        "measured alone.",
     ),
     "sampling": ("Boundary points", "An XGBoost model on Census, nearest pairs."),
     "inference": ("Inference against the arithmetic limit", ""),
