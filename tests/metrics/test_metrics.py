@@ -1,11 +1,12 @@
-"""Scores of intervals against closed forms."""
+"""Scores of intervals and normal predictions against closed forms."""
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.stats import norm
 
 from gpec.errors import GPECError, InputError, ParameterTypeError
-from gpec.metrics import coverage, interval_score, mean_width, nlpd
+from gpec.metrics import coverage, crps, interval_score, mean_width, nlpd
 
 N = 4_000
 # The quantiles of a normal variable at N even levels: their mean of any smooth function is its expectation.
@@ -47,6 +48,30 @@ def test_nlpd_is_that_of_scipy():
     assert nlpd(y, mean, std) == pytest.approx(-norm.logpdf(y, mean, std).mean(), rel=1e-12)
 
 
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (3.0, 0.2), (-100.0, 50.0)])
+def test_crps_of_the_true_distribution(mean, std):
+    """It expects std / sqrt(pi)."""
+    score = crps(mean + std * NORMAL, np.full(N, mean), np.full(N, std))
+    assert score == pytest.approx(std / np.sqrt(np.pi), rel=1e-3)
+
+
+@pytest.mark.parametrize("truth", [-4.0, 0.3, 1.0, 9.0])
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 1.5), (1.0, 0.1), (-2.0, 7.0)])
+def test_crps_is_the_integral_that_defines_it(truth, mean, std):
+    ends = min(truth, mean - 12 * std), max(truth, mean + 12 * std)
+    below = quad(lambda t: norm.cdf(t, mean, std) ** 2, ends[0], truth, points=[np.clip(mean, ends[0], truth)])[0]
+    above = quad(lambda t: norm.sf(t, mean, std) ** 2, truth, ends[1], points=[np.clip(mean, truth, ends[1])])[0]
+    assert crps(truth, mean, std) == pytest.approx(below + above, rel=1e-7)
+
+
+def test_crps_without_doubt_is_the_absolute_error():
+    assert crps([1.0, -2.0, 5.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]) == pytest.approx((0 + 3 + 4) / 3)
+    for std in (1e-12, 1e-200, 5e-324):
+        assert crps([1.0, -2.0, 5.0], [1.0, 1.0, 1.0], [std, std, std]) == pytest.approx((0 + 3 + 4) / 3)
+    with pytest.raises(InputError, match="std has numbers less than 0"):
+        crps([1.0, 2.0], [1.0, 2.0], [1.0, -1.0])
+
+
 def test_ends_are_covered():
     assert coverage([0.0, 1.0, 1.0 + 1e-12, -1e-12], [0, 0, 0, 0], [1, 1, 1, 1]) == 0.5
     assert interval_score([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]) == 1.0
@@ -64,6 +89,7 @@ ARRAYS = {
     mean_width: (0.0, 2.0),
     interval_score: (1.0, 0.0, 2.0),
     nlpd: (1.0, 0.0, 2.0),
+    crps: (1.0, 0.0, 2.0),
 }
 
 
@@ -125,6 +151,12 @@ def test_arrays_that_cannot_be_used(metric, change, words):
             metric(*given)
 
 
+def test_weights_of_any_size(metric):
+    given, weights = arrays(metric), np.arange(1.0, 7.0)[:, None]
+    for scale in (1e-300, 1e307):
+        assert metric(*given, weights=scale * weights) == pytest.approx(metric(*given, weights=weights), rel=1e-12)
+
+
 def test_no_entries(metric):
     with pytest.raises(InputError, match="is empty"):
         metric(*arrays(metric, (0, 3)))
@@ -155,5 +187,5 @@ def test_density_needs_a_deviation(std):
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.1, np.nan, None, "high"])
 def test_level_that_is_none(level):
-    with pytest.raises(GPECError, match="level"):
+    with pytest.raises(GPECError, match=r"^level="):
         interval_score([1.0], [0.0], [2.0], level)

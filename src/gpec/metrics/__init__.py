@@ -1,0 +1,20 @@
+"""How good intervals are, measured against what turned out to be true."""
+
+from gpec.metrics.densities import crps, nlpd
+from gpec.metrics.intervals import coverage, interval_score, mean_width
+from gpec.metrics.ranks import rank_correlation, rank_stability
+from gpec.metrics.rejection import RejectionCurve, rejection_curve
+from gpec.metrics.slabs import worst_slab_coverage
+
+__all__ = [
+    "RejectionCurve",
+    "coverage",
+    "crps",
+    "interval_score",
+    "mean_width",
+    "nlpd",
+    "rank_correlation",
+    "rank_stability",
+    "rejection_curve",
+    "worst_slab_coverage",
+]

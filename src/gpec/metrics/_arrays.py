@@ -1,0 +1,60 @@
+"""What every metric asks of its arrays and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpec._validation import check_finite_array
+from gpec.errors import InputError
+from gpec.typing import FloatArray
+
+__all__ = ["check_weights", "mean_of_defined", "rows_first", "same_shape", "weighted_mean"]
+
+
+def same_shape(**arrays: Any) -> list[FloatArray]:
+    """The arrays, finite, of one shape and not empty."""
+    checked = [check_finite_array(name, array) for name, array in arrays.items()]
+    shapes = {array.shape for array in checked}
+    if len(shapes) > 1:
+        raise InputError(f"{', '.join(arrays)} have the shapes {sorted(shapes)}; they must have one.")
+    if not checked[0].size:
+        raise InputError(f"{next(iter(arrays))} is empty.")
+    return checked
+
+
+def rows_first(**arrays: Any) -> list[FloatArray]:
+    """The same, for arrays whose first axis is the row."""
+    checked = same_shape(**arrays)
+    if not checked[0].ndim:
+        raise InputError(f"{', '.join(arrays)} are single numbers; give arrays with one entry for each row.")
+    return checked
+
+
+def check_weights(weights: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Weights spread over ``shape``, the greatest being 1; all are 1 if none are given."""
+    if weights is None:
+        return np.ones(shape)
+    given = check_finite_array("weights", weights, least=0.0)
+    try:
+        w = np.broadcast_to(given, shape)
+    except ValueError as error:
+        raise InputError(f"weights has the shape {given.shape}, which does not fit {shape}.") from error
+    if not w.any():
+        raise InputError("weights are all 0; some must be greater.")
+    return np.asarray(w / w.max())
+
+
+def weighted_mean(values: Any, weights: Any) -> float:
+    if weights is None:
+        return float(np.mean(values))
+    return float(np.average(values, weights=check_weights(weights, np.shape(values))))
+
+
+def mean_of_defined(values: FloatArray, weights: FloatArray, axis: int | None = None) -> FloatArray:
+    """The mean of what is not NaN, and NaN where nothing is left."""
+    w = np.where(np.isnan(values), 0.0, weights)
+    total = w.sum(axis=axis)
+    summed = (w * np.nan_to_num(values)).sum(axis=axis)
+    return np.asarray(np.divide(summed, total, out=np.full_like(total, np.nan), where=total > 0))
