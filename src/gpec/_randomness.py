@@ -31,8 +31,16 @@ Purpose = Literal[
     "explainer",
     "graph landmarks",
     "graph neighbors",
+    "measurement errors",
     "perturbations",
     "posterior pivots",
+    "rank draws",
+    "refined rows",
+    "similar row to check",
+    "similar rows",
+    "similar switches",
+    "slab directions",
+    "slab halves",
     "synthetic rows",
 ]
 

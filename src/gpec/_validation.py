@@ -58,19 +58,20 @@ def check_auto_count(name: str, value: Any) -> None:
         check_count(name, value)
 
 
-def check_auto(name: str, value: Any, *, word: str = "auto", zero: bool = False) -> None:
-    """``value`` is the word, or a finite number greater than 0 (or at least 0)."""
+def check_auto(name: str, value: Any, *, word: str | tuple[str, ...] = "auto", zero: bool = False) -> None:
+    """``value`` is the word (or one of them), or a finite number greater than 0 (or at least 0)."""
+    words = (word,) if isinstance(word, str) else word
     if not isinstance(value, str):
         check_positive(name, value, zero=zero)
-    elif value != word:
-        raise InputError(f"{name}={value!r} must be {word!r} or a number.")
+    elif value not in words:
+        raise InputError(f"{name}={value!r} must be {', '.join(map(repr, words))} or a number.")
 
 
-def check_level(value: Any) -> float:
+def check_level(value: Any, name: str = "confidence_level") -> float:
     """A confidence level strictly between 0 and 1."""
-    level = check_positive("confidence_level", value)
+    level = check_positive(name, value)
     if level >= 1:
-        raise InputError(f"confidence_level={value!r} must be between 0 and 1, for instance 0.95.")
+        raise InputError(f"{name}={value!r} must be between 0 and 1, for instance 0.95.")
     return level
 
 

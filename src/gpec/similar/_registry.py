@@ -1,0 +1,26 @@
+"""Which similar rows are meant by a word, an object or a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec.errors import ParameterTypeError
+from gpec.similar.base import Similar
+from gpec.similar.function import SimilarFunction
+from gpec.similar.nearest import NearestRows
+
+__all__ = ["make_similar"]
+
+
+def make_similar(similar: Any) -> Similar | None:
+    """What the parameter ``similar`` means; None for the paper's intervals, which know no similar rows."""
+    if similar is None or isinstance(similar, Similar):
+        return similar
+    if isinstance(similar, str) and similar == "auto":
+        return NearestRows()
+    if callable(similar) and not isinstance(similar, type):
+        return SimilarFunction(similar)
+    raise ParameterTypeError(
+        f"similar={similar!r} must be 'auto', None, an object such as NearestRows() or MeasurementError({{'glucose': "
+        "5.0}) of gpec.similar, or a function of rows."
+    )

@@ -1,0 +1,146 @@
+"""Similar rows made by a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpec.data import Schema, same_values
+from gpec.errors import InputError, ParameterTypeError
+from gpec.similar.base import Neighbourhood, Similar
+from gpec.typing import FloatArray
+
+__all__ = ["FunctionOfRows", "SimilarFunction"]
+
+_TRIED_ROWS = 3  # by which a function shows what it gives
+
+
+class SimilarFunction(Similar):
+    """Similar rows are what a function makes of rows; ``GPEC(similar=function)`` is the same.
+
+    Parameters
+    ----------
+    function : callable
+        Gets rows as ``fit`` got them (an array or a DataFrame) and returns as many similar rows for each, ``K`` for
+        ``n`` rows: an array ``(n, K, d)``, a list of ``K`` tables of ``n`` rows each, or one table of ``n * K`` rows
+        in which the ``K`` rows of the first row come first. It should give the same for the same row.
+
+    Notes
+    -----
+    A file cannot keep a function: give it again to ``load``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.data import Schema
+    >>> from gpec.similar import SimilarFunction
+    >>> def older(X):
+    ...     return [X + [1, 0], X + [2, 0]]
+    >>> schema, Z = Schema.learn(np.array([[30.0, 1.0], [40.0, 2.0]]))
+    >>> SimilarFunction(older).learn(schema, Z, seed=0).rows(Z[:1])
+    array([[[31., 1.], [32., 1.]]])
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what is no function."""
+        if not callable(self.function):
+            raise ParameterTypeError(f"function={self.function!r} must be a function of rows.")
+
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+        """Try the function on a few rows."""
+        self.check(schema)
+        name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        first = FunctionOfRows(schema, self.function, name, None).rows(Z[:_TRIED_ROWS])
+        return FunctionOfRows(schema, self.function, name, first.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOfRows(Neighbourhood):
+    """What a function of rows answers; without one if it comes from a file."""
+
+    kind = "function"
+
+    schema: Schema
+    function: Callable[[Any], Any] | None
+    name: str
+    n_similar: int | None  # of each row; None: as many as the function gives
+
+    def rows(self, Z: FloatArray) -> FloatArray:
+        if self.function is None:
+            raise InputError(
+                f"The similar rows came from the function '{self.name}', which a file cannot keep; pass it again as "
+                "similar= when you load the file."
+            )
+        try:
+            answer = self.function(self.schema.for_model(Z))
+        except Exception as error:
+            reason = str(error).rstrip(".")
+            raise InputError(f"similar={self.name} raised {type(error).__name__}: {reason}.") from error
+        similar = self._encoded(answer, len(Z))
+        if self.n_similar not in (None, similar.shape[1]):
+            raise InputError(
+                f"similar={self.name} returned {similar.shape[1]} similar rows for each row, and {self.n_similar} "
+                "before; it must always return as many."
+            )
+        alone = same_values(similar, Z[:, None, :]).all(axis=(1, 2))
+        if alone.any():
+            raise InputError(
+                f"similar={self.name} returned nothing but row {int(alone.argmax())} itself for that row; return rows "
+                "that differ from it."
+            )
+        return similar
+
+    def with_function(self, function: Callable[[Any], Any]) -> Neighbourhood:
+        """The same with the function that a file could not keep."""
+        return replace(self, function=function)
+
+    @property
+    def phrase(self) -> str:
+        which = "the row" if self.n_similar == 1 else f"one of the {self.n_similar:,} rows"
+        return f"{which} that the function '{self.name}' makes of it"
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "n_similar": self.n_similar}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
+        return cls(schema, None, state["name"], state["n_similar"])
+
+    def _encoded(self, answer: Any, n: int) -> FloatArray:
+        """The answer for ``n`` rows as encoded rows ``(n, K, d)``."""
+        depth = 2 if self.schema.shape is None else 1 + len(self.schema.shape)
+        if isinstance(answer, (list, tuple)) and answer and all(_depth(part) == depth for part in answer):
+            tables = [self.schema.encode(part, "similar(X)") for part in answer]
+            for k, table in enumerate(tables):
+                if len(table) != n:
+                    raise InputError(
+                        f"similar={self.name} returned a list whose table {k} has {len(table)} rows for {n} rows; each "
+                        "must have one for each row."
+                    )
+            return np.stack(tables, axis=1)
+        if _depth(answer) == depth + 1:
+            shape = tuple(answer.shape)
+            if shape[0] != n or shape[1] == 0:
+                raise InputError(
+                    f"similar={self.name} returned an array of shape {shape} for {n} rows; its first axis must be the "
+                    "rows, its second their similar rows."
+                )
+            answer = answer.reshape(-1, *shape[2:])
+        rows = self.schema.encode(answer, "similar(X)")
+        if len(rows) % n:
+            raise InputError(
+                f"similar={self.name} returned {len(rows)} rows for {n} rows; it must return as many similar rows for "
+                "each."
+            )
+        return rows.reshape(n, -1, rows.shape[1])
+
+
+def _depth(table: Any) -> int:
+    """The number of axes of an array or a table; 0 for all else."""
+    return len(getattr(table, "shape", ()))

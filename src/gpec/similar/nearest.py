@@ -1,0 +1,223 @@
+"""Similar rows on the way to the nearest rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpec._randomness import derived_seed, stream
+from gpec._validation import check_count, check_positive
+from gpec.data import Schema, same_values
+from gpec.errors import InputError, ParameterTypeError
+from gpec.similar.base import Neighbourhood, Similar, column_of, contents_of, listed, uniform
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["NearestRows"]
+
+_LARGEST_POOL = 10_000
+_ROWS_AT_ONCE = 256  # times the rows of the pool: 20 MB of distances
+
+
+class NearestRows(Similar):
+    """Similar rows lie on the way from the row to each of its nearest rows among those given to ``fit``.
+
+    Numbers and dates go ``step`` of the way from ``x`` to the neighbour ``x'``: ``x + step (x' - x)``. A category that
+    differs, and a value that is missing in one of the two, cannot go half of a way: it becomes the neighbour's with
+    probability ``step``. Nothing is rounded.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        How many of the nearest rows. Rows identical to the row do not count, and of identical rows one counts. Where
+        there are fewer, all are taken.
+    step : float
+        Share of the way, greater than 0 and at most 1, which is the neighbour itself.
+    fixed : columns that keep the row's value
+        Names or positions, or lists or ranges of them; ``()`` lets all columns change.
+
+    Notes
+    -----
+    Neighbours are sought among at most 10,000 different rows, drawn at random from those given to ``fit``. They are
+    nearest by :meth:`gpec.data.Schema.embed`, in the columns that may change: a fixed column takes no part in the way,
+    so a difference in it would only push aside neighbours that need a smaller change.
+
+    The draws for categories and missing values depend on the content of the row and of the neighbour: the same row has
+    the same similar rows in every call. If none of them comes out for the neighbour's, and no number differs, the
+    similar row is the row itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpec.data import Schema
+    >>> from gpec.similar import NearestRows
+    >>> schema, Z = Schema.learn(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 4.0], [9.0, 9.0]]))
+    >>> nearby = NearestRows(n_neighbors=2, step=0.5).learn(schema, Z, seed=0)
+    >>> nearby.rows(Z[:1])
+    array([[[0.5, 0. ], [0. , 2. ]]])
+    >>> nearby.phrase
+    'half of the way to one of its 2 nearest rows among 4 rows'
+    """
+
+    def __init__(self, n_neighbors: int = 10, step: float = 0.5, fixed: Any = ()) -> None:
+        self.n_neighbors = n_neighbors
+        self.step = step
+        self.fixed = fixed
+
+    def check(self, schema: Schema) -> None:
+        """Refuse parameters that can never be used with these columns."""
+        check_count("n_neighbors", self.n_neighbors)
+        if check_positive("step", self.step) > 1:
+            raise InputError(f"step={self.step!r} must be at most 1, which is the neighbour itself.")
+        if len(_fixed_columns(self.fixed, schema)) == schema.n_features:
+            raise InputError("fixed has all columns, so no row could change; leave some out.")
+
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+        """Draw the pool of rows among which neighbours are sought."""
+        self.check(schema)
+        fixed = _fixed_columns(self.fixed, schema)
+        free = np.setdiff1d(np.arange(schema.n_features), fixed)
+        different: dict[bytes, int] = {}
+        # in random order also where all are taken: among equally near rows the first of the pool counts
+        for row in stream(seed, "similar rows").permutation(len(Z)).tolist():
+            different.setdefault(Z[row, free].tobytes(), row)
+            if len(different) == _LARGEST_POOL:
+                break
+        pool = Z[list(different.values())]
+        if len(pool) < 2:
+            changing = "" if len(fixed) == 0 else " in the columns that are not fixed"
+            raise InputError(
+                f"The {len(Z)} rows given to fit are all the same{changing}, so no row has a nearest other one; pass "
+                "rows that differ, or similar=None."
+            )
+        k = min(int(self.n_neighbors), len(pool) - 1)
+        return _Pool(schema, pool, k, float(self.step), fixed, derived_seed(seed, "similar switches"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool(Neighbourhood):
+    """Steps from a row towards its nearest rows of a pool."""
+
+    kind = "nearest rows"
+
+    schema: Schema
+    pool: FloatArray  # encoded rows, no two of them the same in the columns that may change
+    n_neighbors: int  # fewer than rows in the pool, one of which may be the row itself
+    step: float
+    fixed: IntArray
+    seed: int
+
+    def rows(self, Z: FloatArray) -> FloatArray:
+        similar = np.empty((len(Z), self.n_neighbors, self.schema.n_features))
+        for start in range(0, len(Z), _ROWS_AT_ONCE):
+            part = Z[start : start + _ROWS_AT_ONCE]
+            similar[start : start + _ROWS_AT_ONCE] = self._towards(part, self._nearest(part))
+        return similar
+
+    @property
+    def phrase(self) -> str:
+        way = {0.5: "half of the way to ", 1.0: ""}.get(self.step, f"{self.step:g} of the way to ")
+        k = self.n_neighbors
+        which = "its nearest row" if k == 1 else f"one of its {k:,} nearest rows"
+        held = [f"'{self.schema.names[j]}'" for j in self.fixed]
+        return f"{way}{which} among {len(self.pool):,} rows" + (f", with {listed(held)} unchanged" if held else "")
+
+    def state(self) -> dict[str, Any]:
+        kept = ("kind", "pool", "n_neighbors", "step", "fixed", "seed")
+        return {name: getattr(self, name) for name in kept}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
+        return cls(schema, **{name: value for name, value in state.items() if name != "kind"})
+
+    def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:
+        """The rows between encoded rows and the rows of the pool at ``nearest``, ``(n, K, d)``."""
+        own, other = Z[:, None, :], self.pool[nearest]
+        # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
+        between = (1 - self.step) * own + self.step * other
+        similar = np.clip(between, np.minimum(own, other), np.maximum(own, other))
+        some = self._switching
+        here, there = own[:, :, some], other[:, :, some]
+        states = np.isin(some, self.schema.categorical) | np.isnan(here) | np.isnan(there)
+        switches = states & ~same_values(here, there)
+        draws = np.ones(switches.shape)
+        pairs = np.nonzero(switches.any(axis=2))
+        both = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
+        draws[pairs] = uniform(self.seed, [one + two for one, two in both], len(some))
+        kept = np.where(switches & (draws < self.step), there, here)
+        similar[:, :, some] = np.where(states, kept, similar[:, :, some])
+        similar[:, :, self.fixed] = own[:, :, self.fixed]
+        return similar
+
+    def _nearest(self, Z: FloatArray) -> IntArray:
+        """Places in the pool of the nearest rows ``(n, K)``; the first in the pool of those equally near."""
+        E = self._embedded(Z)
+        rows, places = self._candidates(E)
+        squared = np.zeros(len(rows))
+        # One coordinate after another: sums of products by BLAS depend on how many rows there are.
+        for mine, theirs in zip(E.T.copy(), self._coordinates, strict=True):
+            squared += (mine[rows] - theirs[places]) ** 2
+        close = np.flatnonzero(squared == 0)
+        same = same_values(Z[rows[close]], self.pool[places[close]])
+        squared[close[np.delete(same, self.fixed, axis=1).all(axis=1)]] = np.inf
+        order = np.lexsort((places, squared, rows))
+        first = np.searchsorted(rows, np.arange(len(Z)))
+        return np.asarray(places[order][first[:, None] + np.arange(self.n_neighbors)], dtype=np.int64)
+
+    def _candidates(self, E: FloatArray) -> tuple[IntArray, IntArray]:
+        """Pairs (row, place in the pool), in this order, that hold one more than the nearest, whatever rounding did."""
+        center, P, size = self._centred
+        X = E - center
+        own = (X * X).sum(axis=1)
+        # |x|^2 + |p|^2 - 2 x.p is wrong by less than this share of |x|^2 + |p|^2: 4 (D + 2) units of rounding, doubled.
+        slack = 4 * (E.shape[1] + 8) * np.finfo(np.float64).eps
+        most = X @ P.T
+        most *= -2
+        most += (1 + slack) * size
+        most += ((1 + slack) * own)[:, None]
+        limit = np.partition(most, self.n_neighbors, axis=1)[:, self.n_neighbors]
+        least = np.subtract(most, 2 * slack * size, out=most)
+        rows, places = np.nonzero(least <= (limit + 2 * slack * own)[:, None])
+        return rows, places
+
+    def _embedded(self, Z: FloatArray) -> FloatArray:
+        """Rows in the space of distances, without the columns that are fixed."""
+        embedded = self.schema.embed(Z)
+        if len(self.fixed) == 0:
+            return embedded
+        return np.delete(embedded, np.concatenate([self.schema.coordinates[j] for j in self.fixed]), axis=1)
+
+    @cached_property
+    def _coordinates(self) -> FloatArray:
+        """The pool in the space of distances, ``(D, rows)``."""
+        return np.ascontiguousarray(self._embedded(self.pool).T)
+
+    @cached_property
+    def _centred(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The centre of the pool, its rows from there, and their squared lengths."""
+        center = self._coordinates.mean(axis=1)
+        P = np.ascontiguousarray(self._coordinates.T) - center
+        return center, P, (P * P).sum(axis=1)
+
+    @cached_property
+    def _switching(self) -> IntArray:
+        """Columns that may switch: categories, and those that may be missing."""
+        able = self.schema.missing.copy()
+        able[self.schema.categorical] = True
+        able[self.fixed] = False
+        return np.flatnonzero(able)
+
+
+def _fixed_columns(fixed: Any, schema: Schema) -> IntArray:
+    """Indices of the columns that are held fixed, in order, each once."""
+    if isinstance(fixed, (str, bytes)) or not isinstance(fixed, Iterable):
+        remedy = ", or () for none" if fixed is None else f"; for one column write [{fixed!r}]"
+        raise ParameterTypeError(f"fixed={fixed!r} must be a list of columns{remedy}.")
+    found: set[int] = set()
+    for value in fixed:
+        group = value if isinstance(value, (list, range, np.ndarray)) else [value]
+        found |= {column_of("fixed", one, schema) for one in group}
+    return np.array(sorted(found), dtype=np.int64)
