@@ -48,6 +48,10 @@ PARTS = {
         "Census, XGBoost on one thread, 100 background rows, each explainer with its defaults. Peers that go row by "
         "row are timed on 5 or 20 rows and scaled, and so is `exact`, on 10.",
     ),
+    "trust": (
+        "Do intervals keep what they promise?",
+        "See docs/trust.md for what is measured, and what it means.",
+    ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
 }

@@ -53,12 +53,22 @@ def counting():
 
 
 @pytest.fixture
-def make():
-    """``make(**parameters)``: a small GPEC of the curved model that takes a few hundredths of a second to fit."""
+def make_auto():
+    """``make_auto(**parameters)``: a small GPEC of the curved model with the default kernel and similar rows."""
 
     def build(model=curved, explainer=slopes, **parameters):
         small = {"n_boundary": 60, "n_explained": 25, "background": 10, "random_state": 0, "progress": False}
         return gpec.GPEC(model, explainer, **{**small, **parameters})
+
+    return build
+
+
+@pytest.fixture
+def make(make_auto):
+    """The same with the paper's kernel and without similar rows: a few hundredths of a second to fit."""
+
+    def build(model=curved, explainer=slopes, **parameters):
+        return make_auto(model, explainer, **{"kernel": "weg", "similar": None, **parameters})
 
     return build
 

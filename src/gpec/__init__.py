@@ -4,6 +4,7 @@ from typing import Any
 
 from gpec import (
     boundary,
+    calibration,
     data,
     datasets,
     errors,
@@ -15,6 +16,7 @@ from gpec import (
     metrics,
     models,
     promises,
+    similar,
     trust,
 )
 from gpec._version import __version__
@@ -31,6 +33,7 @@ __all__ = [
     "Explanation",
     "__version__",
     "boundary",
+    "calibration",
     "data",
     "datasets",
     "errors",
@@ -43,6 +46,7 @@ __all__ = [
     "models",
     "plots",
     "promises",
+    "similar",
     "trust",
 ]
 

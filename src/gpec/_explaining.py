@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
 
+from gpec._changes import predict_changes, predict_values
 from gpec._execution import run_blocks
 from gpec._fitted import Fitted
 from gpec._settings import Settings
@@ -17,10 +19,21 @@ from gpec.errors import InputError, NumericalError
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
-from gpec.promises import IntervalRule
+from gpec.promises import IntervalRule, Latent, SimilarRows, Value
+from gpec.similar import Neighbourhood
 from gpec.typing import FloatArray
 
-__all__ = ["answer_rows", "encode_rows", "make_explanation", "names_of_rows", "predict"]
+__all__ = [
+    "Intervals",
+    "answer_rows",
+    "encode_rows",
+    "latent",
+    "likely_values",
+    "make_explanation",
+    "names_of_rows",
+    "predict",
+    "similar_rows",
+]
 
 _BLOCK = 1_024
 _NOISE_WIDTHS = 4.0
@@ -95,28 +108,61 @@ def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
     return Prediction(mean, boundary, noise, sum(counts))
 
 
-def make_explanation(
-    fitted: Fitted,
-    Z: FloatArray,
-    answer: Attribution | None,
-    posterior: Prediction,
-    rule: IntervalRule,
-    level: float,
-    row_names: Any,
-    diagnostics: dict[str, Any],
-) -> Explanation:
-    """The result as users see it; values are the explainer's, or the posterior mean where it was not asked."""
-    shown, noise = Attribution(posterior.mean, None, _common_base(fitted, len(Z))), posterior.noise_variance
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Variances ``(n, d, c)`` and what makes an interval of them, for the values ``shown``."""
+
+    shown: Attribution
+    boundary_variance: FloatArray
+    noise_variance: FloatArray
+    rule: IntervalRule
+    n_clamped: int = 0
+
+
+def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: Attribution, now: Settings) -> Intervals:
+    """The explainer's answers, with the change to be expected among similar rows."""
+    changes = predict_changes(fitted, Z, answer, nearby.rows(Z), now)
+    square = changes.expected_square
+    rule = SimilarRows(
+        at_the_door(changes.offset, axis=2),
+        at_the_door(changes.deviation, axis=2),
+        fitted.calibration.at_the_door().similar,
+        nearby.phrase,
+    )
+    return Intervals(answer, square - changes.noise_variance, changes.noise_variance, rule)
+
+
+def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
+    """What the explainer would answer."""
+    found = predict_values(fitted, Z, predict(fitted, Z, now))
+    shown = Attribution(found.mean, None, fitted.common_base(len(Z)))
+    rule = Value(fitted.calibration.at_the_door().value)
+    return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
+
+
+def latent(fitted: Fitted, Z: FloatArray, answer: Attribution | None, now: Settings) -> Intervals:
+    """The paper's: the posterior of the latent explanation around the explainer's answer, or around its own mean."""
+    found = predict(fitted, Z, now)
+    shown, noise = Attribution(found.mean, None, fitted.common_base(len(Z))), found.noise_variance
     if answer is not None:
         shown, noise = answer, noise + _own_noise(fitted, answer)
-    if not (np.isfinite(shown.values).all() and np.isfinite(posterior.boundary_variance + noise).all()):
+    return Intervals(shown, found.boundary_variance, noise, Latent(), found.n_clamped)
+
+
+def make_explanation(
+    fitted: Fitted, Z: FloatArray, found: Intervals, level: float, row_names: Any, diagnostics: dict[str, Any]
+) -> Explanation:
+    """The result as users see it."""
+    if not (
+        np.isfinite(found.shown.values).all() and np.isfinite(found.boundary_variance + found.noise_variance).all()
+    ):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
     schema, several = fitted.ground.schema, len(fitted.layers) > 1
-    names, shown = [str(name) for name in fitted.ground.model.classes], shown.at_the_door()
+    names, shown = [str(name) for name in fitted.ground.model.classes], found.shown.at_the_door()
     return Explanation(
         values=shown.values,
-        boundary_variance=at_the_door(posterior.boundary_variance),
-        noise_variance=at_the_door(noise),
+        boundary_variance=at_the_door(found.boundary_variance),
+        noise_variance=at_the_door(found.noise_variance),
         explainer_variance=shown.variance,
         base_values=shown.base_values,
         data=Z if schema.plain else np.asarray(schema.decode(Z), dtype=object),
@@ -125,7 +171,7 @@ def make_explanation(
         confidence_level=level,
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
-        rule=rule,
+        rule=found.rule,
         row_names=row_names,
     )
 
@@ -134,11 +180,3 @@ def _own_noise(fitted: Fitted, answer: Attribution) -> FloatArray | float:
     """The explainer's variance at the rows themselves; noise that was given speaks of the explained rows only."""
     noise = fitted.ground.settings.noise
     return answer.variance if isinstance(noise, str) and noise != "none" and answer.variance is not None else 0.0
-
-
-def _common_base(fitted: Fitted, n: int) -> FloatArray | None:
-    """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
-    base = fitted.observation.attribution.base_values
-    if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), 1.0)).any():
-        return None
-    return np.tile(base[0], (n, 1))

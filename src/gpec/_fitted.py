@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from gpec._problem import Ground
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
+from gpec.calibration import Calibration
+from gpec.data import Rows
 from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
@@ -17,7 +20,8 @@ from gpec.gp import NOISE_FLOOR, Posterior
 from gpec.gp.posterior import JITTER
 from gpec.kernels import Kernel
 from gpec.models import Model
-from gpec.typing import FloatArray
+from gpec.similar import Neighbourhood
+from gpec.typing import BoolArray, FloatArray
 
 __all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe"]
 
@@ -61,6 +65,8 @@ class Observation:
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
+    similar_values: FloatArray | None = None  # attributions of a row similar to each of the first rows
+    adds_up_to: str | None = None  # what base value and attributions of a row add up to: "probability", "log-odds"
 
     @property
     def rows(self) -> FloatArray:
@@ -99,6 +105,8 @@ class Fitted:
     boundary: BoundarySample
     observation: Observation
     layers: tuple[Layer, ...]
+    neighbourhood: Neighbourhood | None = None  # what similar rows are
+    calibration: Calibration = field(default_factory=Calibration)
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
 
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
@@ -116,7 +124,39 @@ class Fitted:
             "boundary": self.boundary.state(),
             "observation": self.observation.state(),
             "layers": [layer.state() for layer in self.layers],
+            "neighbourhood": None if self.neighbourhood is None else self.neighbourhood.state(),
+            "calibration": self.calibration.state(),
         }
+
+    @property
+    def pool(self) -> FloatArray:
+        """Rows of ``fit`` that are at hand: those among which neighbours are sought, else the explained ones."""
+        return np.asarray(getattr(self.neighbourhood, "pool", self.observation.rows))
+
+    def explained_before(self, Z: FloatArray) -> BoolArray:
+        """Which rows are among those explained in ``fit``."""
+        seen = {row.tobytes() for row in self.observation.rows}
+        return np.array([row.tobytes() in seen for row in Z], dtype=bool)
+
+    def noise_at(self, answer: Attribution | None) -> FloatArray:
+        """The explainer's variance at rows ``(n, d, c)``: as it says, or its mean over the explained rows."""
+        noise, usual = self.ground.settings.noise, self.observation.U.mean(axis=0, keepdims=True)
+        if answer is None:
+            return np.asarray(usual)
+        if isinstance(noise, str) and noise != "none" and answer.variance is not None:
+            return answer.variance
+        return np.asarray(np.tile(usual, (len(answer.values), 1, 1)))
+
+    def answers(self, rows: Rows) -> FloatArray:
+        """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
+        return np.asarray(expit(rows.outputs) if self.observation.adds_up_to == "probability" else rows.outputs)
+
+    def common_base(self, n: int) -> FloatArray | None:
+        """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
+        base = self.observation.attribution.base_values
+        if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), 1.0)).any():
+            return None
+        return np.tile(base[0], (n, 1))
 
     def diagnostics(self, seconds: dict[str, float]) -> dict[str, Any]:
         """What a fit that took so long found on its way."""

@@ -19,8 +19,9 @@ from gpec.data._background import check_background
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
-from gpec.kernels import Kernel, make_kernel
+from gpec.kernels import make_kernel
 from gpec.models import Model
+from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
 __all__ = ["Ground", "Problem", "fingerprint", "state_problem"]
@@ -47,7 +48,7 @@ class Problem:
     """What ``fit`` works on. Rows are encoded."""
 
     ground: Ground
-    kernel: Kernel
+    similar: Similar | None
     sampler: Sampler | BoundarySample
     rows: FloatArray
     explained: FloatArray | None  # None: to be drawn from the rows
@@ -58,12 +59,15 @@ def state_problem(
     model: Any, settings: Settings, X: Any, X_explained: Any, attributions: Any, variance: Any
 ) -> Problem:
     """Check the rows of ``fit`` and find out what the words among the settings mean."""
-    kernel = make_kernel(settings.kernel, settings.lam, settings.rho)
+    make_kernel(settings.kernel, settings.lam, settings.rho)  # refuses what can never be used
+    similar = make_similar(settings.similar)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     seed = make_seed(settings.random_state)
     schema, Z = Schema.learn(
         X, categorical_features=settings.categorical_features, standardize=bool(settings.standardize)
     )
+    if similar is not None:
+        similar.check(schema)
     sampler = make_sampler(settings.boundary, schema)
     if isinstance(sampler, Sampler):
         sampler.check()
@@ -85,7 +89,7 @@ def state_problem(
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     background = check_background(settings.background, schema, Z, seed)
     ground = Ground(settings, schema, checked, explainer, background, seed)
-    return Problem(ground, kernel, sampler, Z, explained, given)
+    return Problem(ground, similar, sampler, Z, explained, given)
 
 
 def fingerprint(*parts: Any) -> str:
@@ -98,7 +102,7 @@ def fingerprint(*parts: Any) -> str:
             digest.update(fingerprint(*part, *part.values()).encode())
         elif isinstance(part, (list, tuple)):
             digest.update(f"{len(part)}{fingerprint(*part)}".encode())
-        elif isinstance(part, (Explainer, Sampler)):
+        elif isinstance(part, (Explainer, Sampler, Similar)):
             digest.update(fingerprint(type(part), part.get_params(deep=False)).encode())
         elif isinstance(part, BoundarySample):
             digest.update(fingerprint(part.state()).encode())

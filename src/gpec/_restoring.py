@@ -9,12 +9,14 @@ from gpec._problem import Ground
 from gpec._settings import Settings
 from gpec._stages import condition
 from gpec.boundary import BoundarySample
+from gpec.calibration import Calibration
 from gpec.data import Schema
 from gpec.explainers import make_explainer
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
 from gpec.kernels import Kernel
 from gpec.models import Model
+from gpec.similar import FunctionOfRows, Neighbourhood, SimilarFunction, make_similar
 
 __all__ = ["objects_of", "restore"]
 
@@ -37,7 +39,13 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
         graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
         parameters = Parameters(**layer["parameters"])
         layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters)))
-    return Fitted(ground, probe, boundary, observation, tuple(layers))
+    kept = state["neighbourhood"]
+    neighbourhood = None if kept is None else Neighbourhood.from_state(kept, schema)
+    again = make_similar(settings.similar)
+    if isinstance(neighbourhood, FunctionOfRows) and isinstance(again, SimilarFunction):
+        neighbourhood = neighbourhood.with_function(again.function)
+    calibration = Calibration.from_state(state["calibration"])
+    return Fitted(ground, probe, boundary, observation, tuple(layers), neighbourhood, calibration)
 
 
 def objects_of(state: dict[str, Any]) -> dict[str, Any]:

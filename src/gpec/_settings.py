@@ -24,8 +24,9 @@ class Settings:
 
     explainer: Any
     kernel: Any
-    lam: float | Literal["auto"]
-    rho: float | Literal["auto"]
+    similar: Any
+    lam: float | Literal["auto", "evidence"]
+    rho: float | Literal["auto", "evidence"]
     boundary: Any
     n_boundary: int
     n_neighbors: int
@@ -57,8 +58,8 @@ class Settings:
         check_choice("standardize", self.standardize, (True, False))
         check_choice("progress", self.progress, ("auto", True, False))
         check_auto("output_scale", self.output_scale, word="evidence")
-        check_auto("lam", self.lam)
-        check_auto("rho", self.rho, zero=True)
+        check_auto("lam", self.lam, word=("auto", "evidence"))
+        check_auto("rho", self.rho, word=("auto", "evidence"), zero=True)
         if self.n_jobs is not None and (
             isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0
         ):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpec.typing import FloatArray
 
 __all__ = ["at_the_door"]
 
 
-def at_the_door(array: FloatArray) -> FloatArray:
-    """``(..., c)`` as users see it: without the last axis where there is one output (two classes)."""
-    return array[..., 0] if array.shape[-1] == 1 else array
+def at_the_door(array: FloatArray, axis: int = -1) -> FloatArray:
+    """``(..., c)`` as users see it: without the axis of outputs where there is one output (two classes)."""
+    return np.take(array, 0, axis=axis) if array.shape[axis] == 1 else array

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
 
 from gpec._execution import one_blas_thread
 from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
@@ -31,7 +32,8 @@ from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior
-from gpec.kernels import Kernel
+from gpec.kernels import Kernel, make_kernel
+from gpec.similar import Neighbourhood
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "draw_rows",
     "fit_kernel",
     "measure",
+    "meet_neighbours",
     "observe_rows",
     "recall",
     "sample_boundary",
@@ -52,6 +55,7 @@ _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files
 _POOL = 10_000  # rows from which those to explain are drawn
 _OUTPUT_BINS = 10
 _LARGEST_NOISE = 1e30  # in squared attributions
+_SUM_TOLERANCE = 1e-6
 
 
 def ask_model(problem: Problem) -> Probe:
@@ -112,6 +116,12 @@ def draw_rows(problem: Problem, memory: Memory) -> Draw:
     return Draw(Z[pool[first]], weights / weights.mean(), answers)
 
 
+def meet_neighbours(problem: Problem) -> Neighbourhood | None:
+    """What similar rows are, learned from the rows of ``fit``."""
+    ground = problem.ground
+    return None if problem.similar is None else problem.similar.learn(ground.schema, problem.rows, ground.seed)
+
+
 def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundarySample:
     """Points on the decision boundary, sampled or as given."""
     earlier = memory.of("boundary")
@@ -131,7 +141,7 @@ def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundaryS
         raise
 
 
-def observe_rows(problem: Problem, draw: Draw, memory: Memory) -> Observation:
+def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) -> Observation:
     """The attributions of the rows to explain, and their noise; rows explained before are not explained again."""
     ground, rows = problem.ground, draw.rows
     model, explainer = ground.model, ground.explainer
@@ -143,14 +153,26 @@ def observe_rows(problem: Problem, draw: Draw, memory: Memory) -> Observation:
         answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
         U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
         _check_noise_size(answer, U, ground.settings)
-        return Observation(draw, answer, U, source, "as given", learned, given=True)
+        adds_up_to = _sum_of(answer, explained)
+        return Observation(draw, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     known = earlier.observation if earlier is not None and not earlier.observation.given else None
     answer = _answer_unknown(ground, explainer, rows, known)
     U, source = noise_variance(ground.settings.noise, answer, explainer, rows, ground.seed)
     _check_noise_size(answer, U, ground.settings)
-    return Observation(draw, answer, U, source, explainer.unit, learned)
+    return Observation(draw, answer, U, source, explainer.unit, learned, adds_up_to=_sum_of(answer, explained))
+
+
+def _sum_of(answer: Attribution, explained: Rows) -> str | None:
+    """What base value and attributions of every row add up to, found by trying."""
+    if answer.base_values is None:
+        return None
+    totals = answer.values.sum(axis=1) + answer.base_values
+    for unit, answers in (("probability", expit(explained.outputs)), ("log-odds", explained.outputs)):
+        if np.abs(totals - answers).max() <= _SUM_TOLERANCE * max(1.0, np.abs(answers).max()):
+            return unit
+    return None
 
 
 def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:
@@ -217,12 +239,15 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
     return graph
 
 
-def fit_kernel(problem: Problem, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int) -> Kernel:
+def fit_kernel(
+    problem: Problem, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int, start: Kernel | None
+) -> Kernel:
     """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
-    kernel = problem.kernel.__sklearn_clone__().fit(graph, rows)
-    Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    s, values = problem.ground.settings, observation.attribution.values
+    kernel = make_kernel(s.kernel, s.lam, s.rho, values.shape[1] * values.shape[2])
+    kernel = kernel.__sklearn_clone__().fit(graph, rows)
     with one_blas_thread():
-        return learn_kernel(kernel, rows, Y, U, problem.ground.settings.output_scale)
+        return learn_kernel(kernel, rows, values[:, :, output], observation.U[:, :, output], s.output_scale, start)
 
 
 def condition(

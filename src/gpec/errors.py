@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 __all__ = [
     "BoundaryNotFoundError",
+    "CalibrationWarning",
     "CorruptFileError",
     "DownloadError",
     "ExplainerError",
@@ -96,6 +97,10 @@ class NotFittedError(GPECError, _SklearnNotFittedError):
 
 class FewBoundaryPointsWarning(UserWarning):
     """Fewer boundary points were found than asked for."""
+
+
+class CalibrationWarning(UserWarning):
+    """Rows given to ``calibrate`` weaken what the intervals can promise."""
 
 
 class NoiseFloorWarning(UserWarning):

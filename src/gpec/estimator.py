@@ -10,9 +10,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from gpec import _files
-from gpec._explaining import answer_rows, encode_rows, make_explanation, names_of_rows, predict
+from gpec._calibrating import calibrate_on, check_given, check_itself
+from gpec._explaining import (
+    answer_rows,
+    encode_rows,
+    latent,
+    likely_values,
+    make_explanation,
+    names_of_rows,
+    similar_rows,
+)
 from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
+from gpec._refining import mean_width, refined
 from gpec._restoring import objects_of, restore
 from gpec._settings import Settings
 from gpec._stages import (
@@ -22,19 +32,23 @@ from gpec._stages import (
     draw_rows,
     fit_kernel,
     measure,
+    meet_neighbours,
     observe_rows,
     recall,
     sample_boundary,
 )
-from gpec._validation import check_choice, check_level
+from gpec._validation import check_choice, check_count, check_level, check_positive
 from gpec.errors import CorruptFileError, GPECError, NotFittedError
 from gpec.explanation import Explanation
-from gpec.promises import Latent
+from gpec.refinement import Refinement
+from gpec.typing import FloatArray
 
 __all__ = ["GPEC", "PAPER"]
 
 # The paper's settings; pass them as GPEC(model, explainer, **PAPER).
 PAPER: dict[str, Any] = {
+    "kernel": "weg",
+    "similar": None,
     "standardize": False,
     "lam": 1.0,
     "rho": 0.1,
@@ -63,11 +77,15 @@ class GPEC(BaseEstimator):
         "kernelshap", "lime", "shapley_sampling", "bayeslime", "bayesshap", "cxplain", "tree", "exact", "captum:<Name>",
         an object of :mod:`gpec.explainers`, a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
         ``(values, variance)``.
-    kernel : {"weg", "rbf"} or Kernel
-        Similarity of rows; ``lam`` and ``rho`` belong to "weg". "rbf" knows nothing of the boundary (the paper's
-        Naive-GP); its lengthscale is learned.
-    lam, rho : float or "auto"
-        See :class:`gpec.kernels.WEG`.
+    kernel : {"auto", "weg", "rbf"} or Kernel
+        How alike the attributions of two rows are. "auto" is ``Matern(Own(), Rest(), Output(), WEG())`` of
+        :mod:`gpec.kernels`: the row's own value of the feature, the rest of it, the model's answer, and the way along
+        the boundary, their lengths learned; "weg" is the paper's, "rbf" its Naive-GP.
+    similar : "auto", None, Similar or function
+        What similar rows are, over which explanations are asked to hold; see :mod:`gpec.similar`. "auto" is
+        ``NearestRows()``. None gives the paper's intervals, which promise no coverage.
+    lam, rho : float, "auto" or "evidence"
+        See :class:`gpec.kernels.WEG`; "evidence" learns them from the attributions.
     boundary : "auto", Sampler, BoundarySample or array
         How to sample the boundary, or the sample itself (``g.boundary_`` of an earlier fit).
     n_boundary : int
@@ -129,9 +147,10 @@ class GPEC(BaseEstimator):
         model: Any,
         explainer: Any = "kernelshap",
         *,
-        kernel: Any = "weg",
-        lam: float | Literal["auto"] = "auto",
-        rho: float | Literal["auto"] = "auto",
+        kernel: Any = "auto",
+        similar: Any = "auto",
+        lam: float | Literal["auto", "evidence"] = "auto",
+        rho: float | Literal["auto", "evidence"] = "auto",
         boundary: Any = "auto",
         n_boundary: int = 2000,
         n_neighbors: int = 10,
@@ -154,6 +173,7 @@ class GPEC(BaseEstimator):
         self.model = model
         self.explainer = explainer
         self.kernel = kernel
+        self.similar = similar
         self.lam = lam
         self.rho = rho
         self.boundary = boundary
@@ -203,22 +223,26 @@ class GPEC(BaseEstimator):
         problem = state_problem(self.model, settings, X, X_explained, attributions, attribution_variance)
         probe = ask_model(problem)
         problem, memory = recall(problem, probe, earlier)
-        draw = draw_rows(problem, memory)
+        draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
+        explained = problem.ground.rows(draw.rows)
         with clock("boundary"):  # M
             boundary = sample_boundary(problem, probe, memory)
         with clock("explainer"):  # E, U
-            observation = observe_rows(problem, draw, memory)
-        explained, layers = problem.ground.rows(draw.rows), []
+            observation = observe_rows(problem, draw, explained, memory)
+        layers: list[Layer] = []
         for output in range(problem.ground.model.n_outputs):
             with clock("geometry"):  # d_geo
                 graph = measure(problem, boundary, output, memory)
             with clock("kernel"):  # G, W
-                kernel = fit_kernel(problem, graph, explained, observation, output)
+                start = layers[-1].kernel if layers else None
+                kernel = fit_kernel(problem, graph, explained, observation, output, start)
             with clock("gp"):  # K, (K + U)^-1
                 posterior = condition(problem.ground, kernel, explained, observation, output)
             layers.append(Layer(graph, kernel, posterior))
+        fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
+        with clock("calibration"):
+            fitted = replace(check_itself(fitted, settings), fingerprints=memory.fingerprints)
         problem.ground.model.require_repeatable(probe.rows, probe.answer)
-        fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), memory.fingerprints)
         self._keep(fitted)
         self.diagnostics_ = fitted.diagnostics(clock.seconds)
         return self
@@ -237,9 +261,9 @@ class GPEC(BaseEstimator):
         X : array or DataFrame of shape (n, d)
             Rows to explain.
         attribution : {"explainer", "posterior"}
-            Take the values from the explainer, or from the posterior mean, which needs no explainer. The variance is
-            that of the latent explanation given the explanations of the rows seen in ``fit``; with "explainer" its
-            noise part contains the explainer's own variance at the row, too.
+            "explainer" shows the explainer's own values; their intervals are about *similar rows*: how far the
+            explanation holds around the row. "posterior" shows the posterior mean and runs no explainer; its intervals
+            are about *the value*: what the explainer would answer. ``e.statement()`` says it in full.
         confidence_level : float
             Level of the bounds.
         """
@@ -252,17 +276,79 @@ class GPEC(BaseEstimator):
         with clock("explainer"):  # E
             answer = answer_rows(fitted, Z, now) if attribution == "explainer" else None
         with clock("gp"):  # k (K + U)^-1 k
-            posterior = predict(fitted, Z, now)
+            if fitted.neighbourhood is None:
+                found = latent(fitted, Z, answer, now)
+            elif answer is None:
+                found = likely_values(fitted, Z, now)
+            else:
+                found = similar_rows(fitted, fitted.neighbourhood, Z, answer, now)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
             "attribution": attribution,
             "model_rows": fitted.ground.model.n_rows - rows_before,
             "seconds": clock.seconds,
-            "clamped": posterior.n_clamped,
+            "clamped": found.n_clamped,
         }
-        return make_explanation(fitted, Z, answer, posterior, Latent(), level, names_of_rows(X), diagnostics)
+        return make_explanation(fitted, Z, found, level, names_of_rows(X), diagnostics)
 
     __call__ = explain
+
+    def calibrate(self, X: Any, *, attributions: Any = None) -> Self:
+        """Check the intervals on fresh rows, so that they keep what they promise.
+
+        Each row is explained, and so is one row similar to it. Both promises are calibrated for each feature and output
+        by split conformal prediction: over new rows like these (and their similar rows), intervals at any level hold at
+        least that often.
+
+        Parameters
+        ----------
+        X : rows
+            Rows like those to be explained later, not among those explained in ``fit``; 19 are enough for 95%, some
+            hundred make intervals no wider than they need be.
+        attributions : array, optional
+            Attributions of ``X`` computed elsewhere; they serve the promise of the value only.
+        """
+        fitted = self._require_fitted()
+        now = Settings.of(self.get_params(deep=False))
+        Z = encode_rows(fitted, X)
+        given = check_given(fitted, attributions, len(Z))
+        self._fitted = replace(fitted, calibration=calibrate_on(fitted, Z, given, now))
+        return self
+
+    def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
+        """Explain the rows that narrow the intervals of ``X`` most, and learn from them.
+
+        Rows are chosen among ``X`` and the rows given to ``fit``. The posterior is conditioned on them at the same
+        scales and lengths; scores are computed anew and are approximate until :meth:`calibrate` is called again.
+        ``refinement_`` says what was gained.
+
+        Parameters
+        ----------
+        X : rows
+            Rows whose intervals of the value (``attribution="posterior"``) are to become narrower.
+        n : int
+            How many rows to explain at most.
+        target : float, optional
+            A mean width at which to stop, in units of the attributions; rows are explained ten at a time until then.
+        """
+        fitted = self._require_fitted()
+        now = Settings.of(self.get_params(deep=False))
+        check_count("n", n)
+        if target is not None:
+            check_positive("target", target)
+        Z = encode_rows(fitted, X)
+        rows: list[FloatArray] = []
+        before = after = mean_width(fitted, Z, now)
+        while len(rows) < n and (target is None or after > target):
+            fitted, chosen = refined(fitted, Z, n - len(rows) if target is None else min(10, n - len(rows)), now)
+            if not len(chosen):
+                break
+            rows.extend(chosen)
+            after = mean_width(fitted, Z, now)
+        self._keep(fitted)
+        X_refined = fitted.ground.schema.decode(np.array(rows).reshape(len(rows), Z.shape[1]))
+        self.refinement_ = Refinement(X_refined, before, after)
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the model and the explainer to a file; no pickle."""
@@ -270,10 +356,11 @@ class GPEC(BaseEstimator):
         _files.write(path, _KIND, tree)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None) -> GPEC:
+    def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None, similar: Any = None) -> GPEC:
         """Read what :meth:`save` wrote, and check that ``model`` is the model that was fitted.
 
-        ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name.
+        ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name, ``similar`` if it was a
+        function.
         """
         tree = _files.read(path, _KIND)
         try:
@@ -281,6 +368,8 @@ class GPEC(BaseEstimator):
             parameters = {**objects_of(state), **state["settings"], "random_state": int(state["seed"])}
             if explainer is not None:
                 parameters["explainer"] = explainer
+            if similar is not None:
+                parameters["similar"] = similar
             g = cls(model, **parameters)
             g._keep(restore(state, model, Settings.of(g.get_params(deep=False))))
         except GPECError:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpec import _files
+from gpec import _files, trust
 from gpec._validation import check_level
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.promises import IntervalRule, Latent
@@ -82,12 +82,12 @@ class Explanation:
 
     @property
     def variance(self) -> FloatArray:
-        """Posterior variance of the latent explanation (Eq. 2)."""
+        """Expected squared change among similar rows, or the variance of the value or of the latent explanation."""
         return self.boundary_variance + self.noise_variance
 
     @property
     def promise(self) -> str:
-        """What the intervals promise; "latent" is the paper's and promises no coverage."""
+        """What the intervals promise: "similar rows", "value", or "latent", the paper's, which promises nothing."""
         return self.rule.promise
 
     @property
@@ -112,6 +112,23 @@ class Explanation:
         """Lower and upper bound at a confidence level, by default that of the explanation."""
         level = self.confidence_level if level is None else check_level(level)
         return self.rule.bounds(self.values, self.std, level)
+
+    def statement(self, level: float | None = None) -> str:
+        """What the intervals promise and how that was checked, in one sentence."""
+        return self.rule.statement(self.confidence_level if level is None else check_level(level))
+
+    @property
+    def sign_certainty(self) -> FloatArray:
+        """Probability that the attribution keeps the sign it shows; see :func:`gpec.trust.sign_certainty`."""
+        return trust.sign_certainty(self)
+
+    def rank_certainty(self, k: int) -> FloatArray:
+        """Probability of each feature to be among the ``k`` of largest size; see :func:`gpec.trust.rank_certainty`."""
+        return trust.rank_certainty(self, k)
+
+    def trust(self, reference: Explanation | None = None) -> trust.Words:
+        """How far each attribution can be trusted: "high", "medium" or "low"; see :func:`gpec.trust.trust_levels`."""
+        return trust.trust_levels(self, reference)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -1,17 +1,23 @@
-"""What an interval says: rules from values and variances to bounds."""
+"""What an interval says: rules from values and variances to bounds, and the sentence behind them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import ndtr
 from scipy.stats import norm
 
+from gpec.calibration import Scores, rows_needed
 from gpec.errors import CorruptFileError, InputError
 from gpec.typing import FloatArray
 
-__all__ = ["IntervalRule", "Latent"]
+__all__ = ["IntervalRule", "Latent", "SimilarRows", "Value"]
+
+_BISECTIONS = 60
+_USUAL = 0.95  # the level at which certainties agree with the intervals
+_LEAST_STD = 1e-12  # of the largest, below which a deviation is rounding
 
 
 class IntervalRule(ABC):
@@ -32,6 +38,14 @@ class IntervalRule(ABC):
     @abstractmethod
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound of each value at a level."""
+
+    def statement(self, level: float) -> str:
+        """What the interval promises and how that was checked, in one sentence."""
+        return f"The {_percent(level)} interval comes from the rule '{self.promise}'."
+
+    def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The attributions that the interval is about: a mixture of normals, means and deviations ``(*axes, K)``."""
+        return values[..., None], std[..., None]
 
     def select(self, cut: tuple[Any, ...]) -> IntervalRule:
         """The rule for a part of the explanation."""
@@ -73,5 +87,176 @@ class Latent(IntervalRule):
     promise = "latent"
 
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        half = norm.isf((1 - level) / 2) * std  # of the tail: 0.5 + level / 2 may round to 1
-        return np.asarray(values - half), np.asarray(values + half)
+        return _around(values, _normal(std, level))
+
+    def statement(self, level: float) -> str:
+        return (
+            f"The {_percent(level)} interval is that of the latent explanation, as in the paper: it tells where "
+            "explanations are uncertain, but promises no coverage."
+        )
+
+
+class _Calibrated(IntervalRule):
+    """Rules whose half-width is a quantile of scores times the deviation, or the model's own where there are none.
+
+    ``scores`` have an axis of size 1 for the rows as long as the explanation has rows.
+    """
+
+    def __init__(self, scores: Scores | None, *, of_rows: bool = True) -> None:
+        self.scores, self.of_rows = scores, of_rows
+
+    @abstractmethod
+    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
+        """The half-width by the Gaussian process alone."""
+
+    def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        return _around(values, self.half_width(std, level))
+
+    def half_width(self, std: FloatArray, level: float) -> FloatArray:
+        """Half of the interval's width."""
+        if self.scores is None:
+            return self._uncalibrated(std, level)
+        if self.scores.suffice(level):
+            return np.asarray(self._quantile(level) * std)
+        # beyond what the scores can tell: as much wider than the model's own as at the highest level they tell of
+        most = self.scores.highest_level
+        own = self._uncalibrated(std, most)
+        ratio = np.divide(self._quantile(most) * std, own, out=np.ones_like(own), where=own > 0)
+        return self._uncalibrated(std, level) * np.maximum(ratio, 1.0)
+
+    def _quantile(self, level: float) -> FloatArray:
+        assert self.scores is not None
+        found = self.scores.quantile(level)
+        return found[None] if self.of_rows else found
+
+    def checked(self, level: float) -> str:
+        """How the promise was checked, as the end of a sentence."""
+        if self.scores is None:
+            return "this has not been checked (uncalibrated); call calibrate"
+        n = len(self.scores)
+        if not self.scores.suffice(level):
+            return f"uncalibrated at this level, which needs {rows_needed(level)} rows and has {n}"
+        if self.scores.fresh:
+            return f"calibrated on {n} rows that fit had not seen, each feature by itself (split conformal)"
+        return f"approximate, as it was checked on {n} rows that were explained in fit; calibrate makes it exact"
+
+    def select(self, cut: tuple[Any, ...]) -> Self:
+        scores, of_rows = self.scores, self.of_rows
+        position, index = len(cut) - 1, cut[-1]
+        if position == 0 and of_rows:
+            of_rows = not isinstance(index, int)
+        elif scores is not None:
+            # scores have their own rows first, so that the axes of the explanation without rows follow
+            inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
+            scores = Scores(scores.values[inner], scores.weights, scores.fresh)
+        return self._selected(cut, scores, of_rows)
+
+    @abstractmethod
+    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> Self:
+        """The rule for a part, given its scores."""
+
+    def state(self) -> dict[str, Any]:
+        scores = None if self.scores is None else self.scores.state()
+        return {**super().state(), "scores": scores, "of_rows": self.of_rows}
+
+
+class SimilarRows(_Calibrated):
+    """The interval holds the attributions of rows similar to the one explained.
+
+    Parameters
+    ----------
+    offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
+        Mean and deviation of the attribution of each similar row less that of the row.
+    scores : Scores or None
+        See :class:`gpec.calibration.Scores`.
+    phrase : str
+        What a similar row is.
+    """
+
+    promise = "similar rows"
+
+    def __init__(
+        self, offset: FloatArray, deviation: FloatArray, scores: Scores | None, phrase: str, *, of_rows: bool = True
+    ) -> None:
+        super().__init__(scores, of_rows=of_rows)
+        self.offset, self.deviation, self.phrase = offset, deviation, phrase
+
+    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
+        return mixture_quantile(self.offset, self.deviation, level)
+
+    def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
+        own = mixture_quantile(self.offset, self.deviation, _USUAL)
+        wider = np.divide(self.half_width(std, _USUAL), own, out=np.ones_like(own), where=own > 0)[..., None]
+        return values[..., None] + wider * self.offset, wider * self.deviation
+
+    def statement(self, level: float) -> str:
+        return (
+            f"Over rows and the rows similar to them, {_percent(level)} of the attributions of similar rows lie inside, "
+            f"where a similar row is {self.phrase}; {self.checked(level)}."
+        )
+
+    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> SimilarRows:
+        return SimilarRows(
+            np.asarray(self.offset[cut]), np.asarray(self.deviation[cut]), scores, self.phrase, of_rows=of_rows
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "offset": self.offset, "deviation": self.deviation, "phrase": self.phrase}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> SimilarRows:
+        scores = None if state["scores"] is None else Scores(**state["scores"])
+        return cls(state["offset"], state["deviation"], scores, state["phrase"], of_rows=state["of_rows"])
+
+
+class Value(_Calibrated):
+    """The interval holds what the explainer would answer, were it run on the row."""
+
+    promise = "value"
+
+    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
+        return _normal(std, level)
+
+    def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return values[..., None], self.half_width(std, _USUAL)[..., None] / norm.isf((1 - _USUAL) / 2)
+
+    def statement(self, level: float) -> str:
+        return (
+            f"Were the explainer run on the row, its answer would lie inside for {_percent(level)} of rows; "
+            f"{self.checked(level)}."
+        )
+
+    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> Value:
+        return Value(scores, of_rows=of_rows)
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Value:
+        return cls(None if state["scores"] is None else Scores(**state["scores"]), of_rows=state["of_rows"])
+
+
+def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) -> FloatArray:
+    """The ``h`` for which ``|offset + deviation z|``, averaged over the last axis, is at most ``h`` at this level."""
+    most = np.abs(offset) + norm.isf((1 - level) / 2) * deviation
+    low, high = np.zeros(offset.shape[:-1]), most.max(axis=-1)
+    exact = deviation <= _LEAST_STD * np.maximum(high, np.finfo(float).tiny)[..., None]
+    spread = np.where(exact, 1.0, deviation)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        h = middle[..., None]
+        inside = ndtr((h - offset) / spread) - ndtr((-h - offset) / spread)
+        share = np.where(exact, np.abs(offset) <= h, inside).mean(axis=-1)
+        enough = share >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(high)
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:.4g}%"
+
+
+def _normal(std: FloatArray, level: float) -> FloatArray:
+    return np.asarray(norm.isf((1 - level) / 2) * std)  # of the tail: 0.5 + level / 2 may round to 1
+
+
+def _around(values: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.asarray(values - half), np.asarray(values + half)

@@ -1,40 +1,120 @@
-"""What an explanation's uncertainty means for its reader."""
+"""What an explanation's uncertainty means for its reader.
+
+An interval is about other attributions than the one shown: those of similar rows, or what the explainer would answer.
+The interval's rule knows them as a mixture of normals; certainties are counted over it.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.stats import norm
+from typing import Any, Protocol
 
-from gpec.explanation import Explanation
+import numpy as np
+from scipy.special import ndtr
+
+from gpec._randomness import stream
+from gpec._validation import check_count
+from gpec.errors import InputError
+from gpec.promises import IntervalRule
 from gpec.typing import FloatArray
 
-__all__ = ["firm_share", "sign_certainty", "trust_words"]
+__all__ = ["firm_share", "rank_certainty", "sign_certainty", "trust_levels", "trust_words"]
+
+Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 
 # Certainty of the sign from which a word applies.
-_WORDS = ((0.975, "firm"), (0.84, "likely"), (0.0, "unclear"))
+_FIRM, _LIKELY = 0.975, 0.84
+_DRAWS = 320  # of the attributions of a row, shared out among its similar rows
+_NUMBERS = 4_000_000  # drawn at once
 
 
-def sign_certainty(explanation: Explanation) -> FloatArray:
-    """Probability that the attribution has the sign it shows, ``Phi(|value| / std)``; between 0.5 and 1."""
-    std = explanation.std
-    size = np.abs(explanation.values)
-    ratio = np.divide(size, std, out=np.where(size > 0, np.inf, 0.0), where=std > 0)
-    return np.asarray(norm.cdf(ratio))
+class _Explained(Protocol):
+    """What of an explanation is needed here."""
+
+    @property
+    def values(self) -> FloatArray: ...
+    @property
+    def std(self) -> FloatArray: ...
+    @property
+    def width(self) -> FloatArray: ...
+    @property
+    def axes(self) -> tuple[str, ...]: ...
+    @property
+    def rule(self) -> IntervalRule: ...
+    @property
+    def feature_names(self) -> Any: ...
 
 
-def trust_words(explanation: Explanation) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
+def sign_certainty(explanation: _Explained) -> FloatArray:
+    """Probability that the attributions the interval is about have the sign shown.
+
+    For similar rows it is the share of them, as predicted, whose attribution points the same way. A value of 0 has no
+    sign: its certainty is 0.5.
+    """
+    values = explanation.values
+    mean, deviation = explanation.rule.others(values, explanation.std)
+    side = np.sign(values)[..., None] * mean
+    same = np.where(deviation > 0, ndtr(side / np.where(deviation > 0, deviation, 1.0)), (side > 0) * 1.0)
+    return np.asarray(np.where(values == 0, 0.5, same.mean(axis=-1)))
+
+
+def rank_certainty(explanation: _Explained, k: int) -> FloatArray:
+    """Probability of each feature to be among the ``k`` of largest size, by joint draws; same axes as the values.
+
+    Features are drawn independently of each other, each similar row as often as the others.
+    """
+    if "feature" not in explanation.axes:
+        raise InputError("rank_certainty needs all features of a row; select them with e[row].")
+    axis = explanation.axes.index("feature")
+    d = explanation.values.shape[axis]
+    if check_count("k", k) > d:
+        raise InputError(f"k={k} must be at most the number of features, {d}.")
+    mean, deviation = explanation.rule.others(explanation.values, explanation.std)
+    mean, deviation = (np.moveaxis(array, axis, -2) for array in (mean, deviation))
+    shape, K = mean.shape[:-2], mean.shape[-1]
+    mean, deviation = mean.reshape(-1, d, K), deviation.reshape(-1, d, K)
+    each = max(_DRAWS // K, 1)
+    z = stream(0, "rank draws").standard_normal((each, d, K))
+    share = np.empty((len(mean), d))
+    size = max(_NUMBERS // (each * d * K), 1)
+    for start in range(0, len(mean), size):
+        part = slice(start, start + size)
+        drawn = np.abs(mean[part, None] + deviation[part, None] * z)
+        place = np.argsort(np.argsort(-drawn, axis=2, kind="stable"), axis=2, kind="stable")
+        share[part] = (place < k).mean(axis=(1, 3))
+    return np.asarray(np.moveaxis(share.reshape(*shape, d), -1, axis))
+
+
+def trust_words(explanation: _Explained) -> Words:
     """A plain word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
-    certainty = sign_certainty(explanation)
-    words = np.full(certainty.shape, "", dtype=object)
-    for least, word in reversed(_WORDS):
-        words[certainty >= least] = word
-    return words
+    return _words(explanation, ("firm", "likely", "unclear"))
 
 
-def firm_share(explanation: Explanation) -> FloatArray:
+def trust_levels(explanation: _Explained, reference: _Explained | None = None) -> Words:
+    """How far each attribution can be trusted: "high", "medium" or "low".
+
+    By the certainty of its sign (97.5% and 84%), or, with a reference, by whether its interval is among the narrowest,
+    the middle or the widest third of the reference's intervals of that feature (as in the paper's case study).
+    """
+    if reference is None:
+        return _words(explanation, ("high", "medium", "low"))
+    if reference.axes[:1] != ("row",) or list(np.ravel(reference.feature_names)) != list(
+        np.ravel(explanation.feature_names)
+    ):
+        raise InputError("The reference must be an explanation of several rows with the same features.")
+    narrow, wide = np.quantile(reference.width, [1 / 3, 2 / 3], axis=0)
+    levels = np.where(explanation.width <= narrow, "high", np.where(explanation.width <= wide, "medium", "low"))
+    return levels.astype(object)
+
+
+def firm_share(explanation: _Explained) -> FloatArray:
     """Share of a row's total attribution that is carried by features of firm sign, ``(n,)`` or ``(n, c)``."""
     axis = explanation.axes.index("feature")
     size = np.abs(explanation.values)
-    firm = np.where(sign_certainty(explanation) >= _WORDS[0][0], size, 0.0).sum(axis=axis)
+    firm = np.where(sign_certainty(explanation) >= _FIRM, size, 0.0).sum(axis=axis)
     total = size.sum(axis=axis)
     return np.asarray(np.divide(firm, total, out=np.ones_like(total), where=total > 0))
+
+
+def _words(explanation: _Explained, words: tuple[str, str, str]) -> Words:
+    certainty = sign_certainty(explanation)
+    return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)

@@ -284,10 +284,13 @@ def test_one_background_row_hides_nothing():
         fitted("tree", model, rows, background=rows[:1])
 
 
-def test_values_that_do_not_add_up_are_refused_later_too(forests, monkeypatch):
-    explainer = fitted("tree", forests[2])
-    original = explainer._trees._shap.shap_values
-    monkeypatch.setattr(explainer._trees._shap, "shap_values", lambda *a, **options: 1.01 * original(*a, **options))
+@pytest.mark.parametrize(("engine", "method"), [("_own", "values"), ("_shap", "shap_values")])
+def test_values_that_do_not_add_up_are_refused_later_too(forests, monkeypatch, engine, method):
+    boosted = GradientBoostingClassifier(n_estimators=5).fit(IRIS, SPECIES == 1)
+    explainer = fitted("tree", boosted if engine == "_shap" else forests[2])
+    used = getattr(explainer._trees, engine)
+    original = getattr(used, method)
+    monkeypatch.setattr(used, method, lambda *a, **options: 1.1 * original(*a, **options))
     with pytest.raises(ExplainerError, match=r"TreeSHAP failed: .* add up to 0\.\d+ beside what the trees say"):
         explainer(IRIS[40:60])
 

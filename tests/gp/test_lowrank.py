@@ -66,7 +66,10 @@ def test_it_equals_the_dense_posterior(kernel, noise, free_mean):
     np.testing.assert_allclose(b.noise_variance, a.noise_variance, rtol=1e-3, atol=1e-6)
     assert (b.noise_variance >= 0).all()
     assert b.n_clamped == 0
-    assert low.condition == pytest.approx(dense.condition, rel=1e-6)
+    if kernel.varies_by_feature:  # the dense one takes a bound by row sums
+        assert low.condition * (1 - 1e-6) <= dense.condition <= 2 * low.condition
+    else:
+        assert low.condition == pytest.approx(dense.condition, rel=1e-6)
 
 
 @pytest.mark.parametrize("noise", ["none", "constant", "varying"])

@@ -102,7 +102,7 @@ class TestCounting:
         """Evidence from some of them, pivots drawn from them, leave-one-out in blocks: all use the same answer."""
         monkeypatch.setattr("gpec.gp.conditioning._DENSE_ROWS", 50)
         monkeypatch.setattr("gpec.gp.conditioning._EVIDENCE_ROWS", 40)
-        monkeypatch.setattr("gpec.gp.evidence._ROWS_FOR_KERNEL", 30)
+        monkeypatch.setattr("gpec.gp.learning._ROWS", 30)
         monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
         small = {"n_explained": 100}
         plain = make(counting(models.curved), kernel=RBF("evidence"), **small).fit(X)

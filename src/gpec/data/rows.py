@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Rows", "evenly_spaced"]
+
+T = TypeVar("T")
 
 _ASKING = RLock()  # blocks of rows run in threads: they ask the model in turn, and not twice
 
@@ -88,12 +90,27 @@ class Rows:
                 vars(self)["outputs"] = answer  # before the next thread may look
             return answer
 
+    def once(self, key: Any, owner: Any, compute: Callable[[], T]) -> T:
+        """What ``compute`` gives, kept with these rows: features that share it do not compute it again.
+
+        ``key`` may hold the ``id`` of ``owner``, which is kept alive.
+        """
+        kept: dict[Any, tuple[Any, Any]] = vars(self).setdefault("_kept", {})
+        found = kept.get(key)
+        if found is None:
+            found = kept.setdefault(key, (owner, compute()))
+        value: T = found[1]
+        return value
+
     def own(self, feature: int) -> FloatArray:
         """The columns of ``embedded`` that belong to one feature, ``(n, m)``."""
         return self.embedded[:, [feature] if self.coordinates is None else self.coordinates[feature]]
 
     def __len__(self) -> int:
         return len(self.embedded)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
 
     def __getitem__(self, index: Any) -> Rows:
         return replace(self, embedded=self.embedded[index], encoded=self.encoded[index], _from=((self, index),))

@@ -1,4 +1,4 @@
-"""TreeSHAP by the shap library, for trees that it reads as their model does."""
+"""TreeSHAP, for trees that the shap library reads as their model does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.special import expit
 from gpec.errors import ExplainerError
 from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers._tree_route import MixedColumns, Route, find_route
+from gpec.explainers._tree_shapley import MOST_FEATURES, TreeShapley
 from gpec.explainers.adapters import for_each_row
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
@@ -36,12 +37,13 @@ _BOOSTED = {
 _MOST_NODES = 32_767  # shap numbers them by 16-bit integers; more would end the process
 _CHECKED_ROWS = 20
 _TOLERANCE = 1e-3  # shap adds up in single precision
+_WALKS = 250_000  # through trees in one call of shap, about a second; after ten it would show a progress bar
 
 
 class TreeShap(LinkedExplainer):
-    """Interventional TreeSHAP by the shap library; deterministic.
+    """Interventional TreeSHAP, of trees that the shap library reads; deterministic.
 
-    It reads decision trees, forests and boosted trees of scikit-learn, and those of XGBoost, LightGBM and CatBoost with
+    It knows decision trees, forests and boosted trees of scikit-learn, and those of XGBoost, LightGBM and CatBoost with
     two classes; alone, or at the end of a pipeline whose other steps make one column of each feature.
 
     For forests, whose trees add up to the probability, these are Shapley values of it. For boosted trees, which add up
@@ -66,6 +68,11 @@ class TreeShap(LinkedExplainer):
     shap compares a row with thresholds in single precision. So that rows near a threshold do not fall on its other
     side, it is given ranks: the number of thresholds of a feature that a value exceeds.
 
+    shap walks through the trees anew for each output. So wherever values are those of the sum itself (forests, and
+    boosted trees with ``link="logit"``) they are computed by code of our own, which takes all outputs at once: on
+    digits, with a forest of ten classes, in a thirteenth of the time. Where each background row has a scale of its own
+    (boosted trees and probabilities), and for trees with more than 56 features on a path, shap's code does it.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -78,7 +85,6 @@ class TreeShap(LinkedExplainer):
     """
 
     stochastic = False
-    rows_at_once = 64
 
     def __init__(self, *, link: Link = "identity") -> None:
         self.link = link
@@ -92,6 +98,7 @@ class TreeShap(LinkedExplainer):
         except MixedColumns as error:
             raise self._refusal(str(error)) from error
         self._trees = self._read(self._route.trees, columns)
+        self.rows_at_once = self._trees.rows_at_once
         self._require_additive(background)
 
     def prepare(self, model: Model, background: FloatArray, rows: FloatArray, seed: int) -> Self:
@@ -133,7 +140,8 @@ class TreeShap(LinkedExplainer):
 
     def _read(self, trees: Any, columns: FloatArray) -> _Trees:
         try:
-            read = _Trees(trees, columns, "raw" if self.link == "logit" else "probability")
+            output = "raw" if self.link == "logit" else "probability"
+            read = _Trees(trees, columns, output, self.model_.n_outputs)
         except Exception as error:
             raise self._refusal("shap cannot read its trees") from error
         if read.has_categories:
@@ -146,7 +154,7 @@ class TreeShap(LinkedExplainer):
         """Raise unless values and base value of some rows, those with missing values among them, add up."""
         lacking = np.flatnonzero(np.isnan(Z).any(axis=1))
         some = Z[np.unique(np.concatenate([_spread(np.arange(len(Z))), _spread(lacking)]))]
-        total = (self._trees.values(self._columns(some)).sum(axis=1) + self._trees.base)[:, -self.model_.n_outputs :]
+        total = self._trees.values(self._columns(some)).sum(axis=1) + self._trees.base
         # log-odds of a probability in single precision would say little where the model is sure
         total = expit(total) if self.link == "logit" else total
         gap = float(np.abs(total - self.model_.probabilities(some)).max())
@@ -169,9 +177,9 @@ class TreeShap(LinkedExplainer):
 
 
 class _Trees:
-    """Trees as shap holds them."""
+    """Trees as shap holds them; the last ``n_outputs`` of their outputs are explained."""
 
-    def __init__(self, trees: Any, columns: FloatArray, model_output: str) -> None:
+    def __init__(self, trees: Any, columns: FloatArray, model_output: str, n_outputs: int) -> None:
         import shap
 
         # else shap would draw a hundred of them
@@ -181,7 +189,7 @@ class _Trees:
             self._shap = shap.TreeExplainer(
                 trees, data=background, feature_perturbation="interventional", model_output=model_output
             )
-        self._held = self._shap.model
+        self._held, self._n_outputs = self._shap.model, n_outputs
         # XGBoost rounds, whoever asks
         self._dtype = np.float32 if self._held.model_type == "xgboost" else self._held.input_dtype
         self.n_nodes = int(self._held.children_left.shape[1])
@@ -197,24 +205,42 @@ class _Trees:
             cuts, place = np.unique(held.thresholds[here], return_inverse=True)
             held.thresholds[here] = place
             self._cuts.append(cuts)
-        self._shap.data = self._ranks(columns)
-        self._shap.data_missing = np.isnan(columns)
-        self.base = held.predict(self._shap.data).mean(axis=0)
+        ranks = self._ranks(columns)
+        self._shap.data, self._shap.data_missing = ranks, np.isnan(columns)
+        self.base = self._answer(ranks).mean(axis=0)
+        add_up = held.get_transform() == "identity"  # else each background row has a scale of its own
+        self._own = None
+        if add_up and min(held.max_depth, columns.shape[1]) <= MOST_FEATURES:
+            self._own = TreeShapley(held, ranks, self._n_outputs)
+        self.rows_at_once = 64 if self._own is None else 256
         return self
 
     def values(self, columns: FloatArray) -> FloatArray:
         """Values of rows as the trees see them, ``(n, p, outputs)``."""
         ranks = self._ranks(columns)
-        values = np.asarray(self._shap.shap_values(ranks, check_additivity=False), dtype=np.float64)
-        values = values.reshape(*columns.shape, -1)
-        answer = self._held.predict(ranks).reshape(len(columns), -1)
+        values = self._by_shap(ranks) if self._own is None else self._own.values(ranks)
+        answer = self._answer(ranks)
         gap = np.abs(values.sum(axis=1) + self.base - answer) / np.maximum(1.0, np.abs(answer))
         if not gap.max() <= _TOLERANCE:
             raise ExplainerError(
-                f"shap's TreeSHAP failed: values and base value add up to {gap.max():.2g} beside what the trees say; "
+                f"TreeSHAP failed: values and base value add up to {gap.max():.2g} beside what the trees say; "
                 "use explainer='kernelshap'."
             )
         return values
+
+    def _by_shap(self, ranks: FloatArray) -> FloatArray:
+        walks = len(self._held.values) * self._held.num_outputs * len(self._shap.data)
+        step = max(1, _WALKS // walks)
+        found = [
+            np.reshape(self._shap.shap_values(some, check_additivity=False), (*some.shape, -1))
+            for some in (ranks[start : start + step] for start in range(0, len(ranks), step))
+        ]
+        return np.concatenate(found)[:, :, -self._n_outputs :].astype(np.float64)
+
+    def _answer(self, ranks: FloatArray) -> FloatArray:
+        """What the trees say, ``(n, outputs)``."""
+        answer = np.asarray(self._held.predict(ranks), dtype=np.float64)
+        return answer.reshape(len(ranks), -1)[:, -self._n_outputs :]
 
     def _ranks(self, columns: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):

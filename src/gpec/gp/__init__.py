@@ -3,7 +3,8 @@
 from gpec.gp._solver import Prediction
 from gpec.gp.conditioning import make_posterior
 from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
-from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters, learn_kernel
+from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
+from gpec.gp.learning import learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
 from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior
 

@@ -22,7 +22,7 @@ from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels.base import Cross
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["DenseSolver", "Prediction", "Solver"]
+__all__ = ["DenseSolver", "Half", "Near", "OneFeatureSolver", "Pairs", "Prediction", "Solver"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -39,6 +39,58 @@ class Prediction:
     @property
     def variance(self) -> FloatArray:
         return self.boundary_variance + self.noise_variance
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """``k(x, X) (n, N)`` and ``k(x, x) (n,)`` of some rows ``x``."""
+
+    cross: FloatArray
+    diagonal: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Latent posterior at rows ``(n, d)``, at ``K`` rows similar to each ``(n, K, d)``, and between them."""
+
+    mean: FloatArray
+    similar_mean: FloatArray
+    variance: FloatArray
+    similar_variance: FloatArray
+    covariance: FloatArray  # of a row with each similar one
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """Half of what the explained rows take off the prior: it is a sum of products of such halves.
+
+    ``parts`` are signs and arrays ``(n, q)``; ``gap`` is ``1 - 1' A^-1 k``, None where the mean is known.
+    """
+
+    parts: tuple[tuple[float, FloatArray], ...]
+    gap: FloatArray | None
+    precision: float
+
+    def taken(self) -> FloatArray:
+        """Between all rows, ``(n, n)``, less the uncertainty of the mean."""
+        total = sum(sign * (V @ V.T) for sign, V in self.parts)
+        return np.asarray(total if self.gap is None else total - np.outer(self.gap, self.gap) / self.precision)
+
+    def size(self) -> FloatArray:
+        """At each row, ``(n,)``."""
+        total = sum(sign * np.einsum("ij,ij->i", V, V) for sign, V in self.parts)
+        return np.asarray(total if self.gap is None else total - self.gap**2 / self.precision)
+
+    def towards(self, other: Half) -> FloatArray:
+        """Between each of ``n`` rows and its own ``K`` of the ``n K`` rows of another, ``(n, K)``."""
+        n = len(self.parts[0][1])
+        total = sum(
+            sign * np.einsum("ij,ikj->ik", V, W.reshape(n, -1, W.shape[1]))
+            for (sign, V), (_, W) in zip(self.parts, other.parts, strict=True)
+        )
+        if self.gap is None or other.gap is None:
+            return np.asarray(total)
+        return np.asarray(total - self.gap[:, None] * other.gap.reshape(n, -1) / self.precision)
 
 
 class Solver(ABC):
@@ -89,8 +141,8 @@ class Solver(ABC):
         """``k' A^-1 k (n,)``, ``1 - 1' A^-1 k (n,)`` and ``1' A^-1 1`` for the i-th group of features."""
 
     @abstractmethod
-    def joint(self, P: FloatArray, k: FloatArray, f: int) -> FloatArray:
-        """What the explained rows take off ``k(x, x')``, less the uncertainty of the mean, ``(n, n)``."""
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+        """What the explained rows say of feature ``f`` at rows, with their noise or as if they had none."""
 
     @abstractmethod
     def left_out(self) -> tuple[FloatArray, FloatArray]:
@@ -117,10 +169,27 @@ class Solver(ABC):
     def covariance(self, k: FloatArray, K: FloatArray) -> FloatArray:
         """Joint latent covariance ``(n, n, d)`` of rows from ``k(x, X)`` and ``k(x, x')``, without the nugget."""
         P = self.project(k)
-        parts = [s * (K - self.joint(P, k, f)) for f, s in enumerate(self.scale)]
+        parts = [s * (K - self.half(k, P, f, noisy=True).taken()) for f, s in enumerate(self.scale)]
         for f in np.flatnonzero(self.flat):
             parts[f] = np.full_like(K, self._flat_noise[f])  # one unknown constant
         return np.stack(parts, axis=-1)
+
+    def pairs(self, k: Near, similar: Near, between: FloatArray, noisy: bool) -> Pairs:
+        """Rows and the rows similar to each: ``k(x, X)`` and ``k(x, x)`` of both, and ``k(x, x') (n, K)``."""
+        (n, K), d = between.shape, len(self.scale)
+        variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
+        P, Q, U_noisy = self.project(k.cross), self.project(similar.cross), np.atleast_1d(self.noisy)
+        for f, s in enumerate(self.scale):
+            here, there = self.half(k.cross, P, f, noisy), self.half(similar.cross, Q, f, noisy)
+            variance[:, f] = s * np.maximum(k.diagonal - here.size(), 0.0)
+            of_similar[:, :, f] = s * np.maximum(similar.diagonal - there.size(), 0.0).reshape(n, K)
+            covariance[:, :, f] = s * (between - here.towards(there))
+            if self.flat[f]:
+                constant = float(self._flat_noise[f]) if noisy and U_noisy[f] else 0.0
+                variance[:, f], of_similar[:, :, f], covariance[:, :, f] = constant, constant, constant
+        mean, mean_similar = self.mean + self.mean_at(k.cross, P), self.mean + self.mean_at(similar.cross, Q)
+        mean[:, self.flat] = mean_similar[:, self.flat] = self.mean[self.flat]
+        return Pairs(mean, mean_similar.reshape(n, K, d), variance, of_similar, covariance)
 
     def _total(self, P: FloatArray, k: FloatArray) -> tuple[FloatArray, FloatArray]:
         quadratic, of_mean = np.empty((len(k), len(self.scale))), np.zeros((len(k), len(self.scale)))
@@ -132,6 +201,9 @@ class Solver(ABC):
             if self.free_mean:
                 of_mean[:, group] = (gap**2 / precision)[:, None]
         return quadratic, of_mean
+
+    def _half(self, parts: tuple[tuple[float, FloatArray], ...], gap: FloatArray, precision: float) -> Half:
+        return Half(parts, gap if self.free_mean else None, precision)
 
     def _group_of(self, f: int) -> int | None:
         """The group of a feature whose noise varies over the rows."""
@@ -212,17 +284,15 @@ class DenseSolver(Solver):
         white = solve_triangular(L, k.T, lower=True)
         return np.einsum("ij,ij->j", white, white), 1.0 - ones @ white, float(ones @ ones)
 
-    def joint(self, P: FloatArray, k: FloatArray, f: int) -> FloatArray:
-        i = self._group_of(f)
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+        i = self._group_of(f) if noisy else None
         if i is not None:
             L, ones = self._factors[i]
-            white = solve_triangular(L, k.T, lower=True)
-            taken, gap, precision = white.T @ white, 1.0 - ones @ white, float(ones @ ones)
-        else:
-            spectrum = self.gram.spectrum
-            w = 1.0 / (spectrum.values + self.h[0, f])
-            taken, gap, precision = (P * w) @ P.T, 1.0 - P @ (spectrum.ones * w), float(spectrum.ones**2 @ w)
-        return np.asarray(taken - np.outer(gap, gap) / precision if self.free_mean else taken)
+            white = solve_triangular(L, k.T, lower=True).T
+            return self._half(((1.0, white),), 1.0 - white @ ones, float(ones @ ones))
+        spectrum = self.gram.spectrum
+        w = 1.0 / (spectrum.values + (self.h[0, f] if noisy else self.h_boundary[f]))
+        return self._half(((1.0, P * np.sqrt(w)),), 1.0 - P @ (spectrum.ones * w), float(spectrum.ones**2 @ w))
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         spectrum, diagonal = self.gram.spectrum, np.empty_like(self._alpha)
@@ -238,3 +308,63 @@ class DenseSolver(Solver):
                 part -= (ones @ inverse) ** 2 / (ones @ ones)
             diagonal[:, group] = part[:, None]
         return self._alpha, diagonal
+
+
+class OneFeatureSolver(Solver):
+    """From the dense kernel matrix of one feature: a Cholesky factor, and another as if there were no noise."""
+
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
+        super().__init__(gram, Y, U, parameters, jitter)
+        self.gram = gram
+        h = self.h[:, 0]
+        self._factors = {True: self._factor(h)}
+        self._factors[False] = self._factors[True] if not U.any() else self._factor(np.full(len(h), self.h_boundary[0]))
+        L, ones = self._factors[True]
+        white = solve_triangular(L, Y[:, 0], lower=True)
+        if self.free_mean:
+            self.mean[0] = ones @ white / (ones @ ones)
+            white = white - ones * self.mean[0]
+        self._alpha = solve_triangular(L, white, lower=True, trans="T")[:, None]
+        # the largest eigenvalue of a matrix is at most its largest row sum of absolute values
+        least = float(self.h_boundary[0])
+        self.condition = (float(np.abs(gram.matrix).sum(axis=1).max()) + least) / least
+
+    def _factor(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        L = self.gram.cholesky(h)
+        return L, solve_triangular(L, np.ones(len(L)), lower=True)
+
+    @property
+    def cross(self) -> Cross:
+        return self.gram.cross
+
+    def project(self, k: FloatArray) -> FloatArray:
+        return k
+
+    def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
+        return np.asarray(k @ self._alpha)
+
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+        L, ones = self._factors[noisy]
+        white = solve_triangular(L, k.T, lower=True).T
+        return self._half(((1.0, white),), 1.0 - white @ ones, float(ones @ ones))
+
+    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._sizes(P, noisy=False)
+
+    def _total(self, P: FloatArray, k: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._sizes(k, noisy=True)
+
+    def _sizes(self, k: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray]:
+        quadratic = self.half(k, k, 0, noisy).size()[:, None]
+        return quadratic, np.zeros_like(quadratic)
+
+    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
+        raise NotImplementedError
+
+    def left_out(self) -> tuple[FloatArray, FloatArray]:
+        L, ones = self._factors[True]
+        inverse = solve_triangular(L, np.eye(len(L)), lower=True)
+        diagonal = np.einsum("ij,ij->j", inverse, inverse)
+        if self.free_mean:
+            diagonal -= (ones @ inverse) ** 2 / (ones @ ones)
+        return self._alpha, diagonal[:, None]

@@ -18,7 +18,9 @@ from gpec.typing import FloatArray
 __all__ = ["make_posterior"]
 
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
+_DENSE_NUMBERS = 1.5e8  # in the matrices of a kernel that differs by feature
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
+_EVIDENCE_ROWS_BY_FEATURE = 500  # where each feature takes an eigendecomposition of its own
 
 
 def make_posterior(
@@ -32,17 +34,21 @@ def make_posterior(
 ) -> Posterior:
     """The posterior given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
-    Scales and nuggets are learned, from at most 1,000 rows, unless they are known. Each kernel matrix is made and
-    factorised once for both. Beyond 3,000 rows the posterior goes through kernel features.
+    Scales and nuggets are learned, from at most 1,000 rows (500 if the kernel differs by feature), unless they are
+    known. Each kernel matrix is made once for both. Beyond 3,000 rows, or where the matrices of a kernel that differs
+    by feature would not fit in a gigabyte, the posterior goes through kernel features.
     """
     rows, (N, d) = Rows.of(X), Y.shape
+    by_feature = kernel.varies_by_feature
+    dense = N <= _DENSE_ROWS and (not by_feature or N * N * d <= _DENSE_NUMBERS)
     grams = feature_grams(kernel, rows, d)
     if parameters is None and not isinstance(output_scale, str):
         parameters = fixed_parameters(float(output_scale), d)
     elif parameters is None:
-        some = np.sort(stream(seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
+        most = _EVIDENCE_ROWS_BY_FEATURE if by_feature else _EVIDENCE_ROWS
+        some = np.sort(stream(seed, "evidence rows").permutation(N)[:most])
         seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
         parameters = fit_parameters(seen, Y[some], U[some], average=True)
-    if N <= _DENSE_ROWS:
+    if dense:
         return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
     return LowRankPosterior(kernel, rows, Y, U, parameters, seed=derived_seed(seed, "posterior pivots"))

@@ -1,4 +1,4 @@
-r"""All that is learned from attributions, by marginal likelihood.
+r"""The marginal likelihood of attributions, and the scale and nugget of each feature under which it is greatest.
 
 The attributions ``y`` of one feature at the ``N`` explained rows follow
 
@@ -21,20 +21,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.stats.qmc import Halton
 
-from gpec.data import Rows
-from gpec.data.rows import evenly_spaced
-from gpec.gp._gram import Gram, Spectrum, feature_grams
-from gpec.kernels import Kernel
+from gpec.gp._gram import Gram, Spectrum
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LARGEST_NOISE", "LEAST_NUGGET", "Parameters", "fit_parameters", "fixed_parameters", "learn_kernel"]
+__all__ = [
+    "LARGEST_NOISE",
+    "LEAST_NUGGET",
+    "Curve",
+    "Parameters",
+    "deviance",
+    "fit_parameters",
+    "fixed_parameters",
+    "spread_of",
+]
 
 # Without a nugget the scale of a deterministic explainer would be set by the jitter.
 LEAST_NUGGET = 1e-6
@@ -44,7 +49,6 @@ _LARGEST_NUGGET = 1e4
 _LEAST_SPREAD = 1e-152  # its square is still a number
 _SCALE_RANGE = (1e-8, 1e8)  # in units of the attributions' variance
 _GRID = 48
-_ROWS_FOR_KERNEL = 300
 _ROWS_FOR_STARTS = 150
 _STARTS = 3
 _ROWS_FOR_AVERAGE = 300  # of more rows the likelihood knows enough
@@ -92,7 +96,7 @@ def fit_parameters(
     d = Y.shape[1]
     grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)
-    spread = _spread(Y)
+    spread = spread_of(Y)
     for features, gram in grams:
         varies = features[spread[features] > 0]
         if not len(varies):
@@ -107,75 +111,14 @@ def fit_parameters(
     return Parameters(scale, nugget, free_mean=True)
 
 
-def learn_kernel(
-    kernel: Kernel, X: Any, Y: FloatArray, U: FloatArray, output_scale: float | Literal["evidence"] = "evidence"
-) -> Kernel:
-    """The fitted kernel with the free parameters under which the attributions are most likely.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A fitted kernel; it is returned as it is if it has no free parameters or no attribution varies.
-    X : Rows or array of shape (N, D)
-        Explained rows. At most 300 of them are used, evenly spaced.
-    Y, U : arrays of shape (N, d)
-        Their attributions and noise variance. Noise enters as each feature's mean over the rows.
-    output_scale : "evidence" or float
-        With "evidence" each feature has its own best scale and nugget and an unknown mean; with a number it has that
-        scale and the mean 0.
-
-    Notes
-    -----
-    Points that fill the bounded space of :attr:`Kernel.theta` evenly are tried first; from the best of them, and from
-    where the kernel stands, a search follows the gradient.
-    """
-    free_scale = isinstance(output_scale, str)
-    some = evenly_spaced(len(Y), _ROWS_FOR_KERNEL)
-    rows, Y, U = Rows.of(X)[some], Y[some], U[some]
-    spread = _spread(Y)
-    varies = np.flatnonzero(spread > 0)
-    if kernel.n_dims == 0 or not len(varies) or len(rows) < 3 or not np.ptp(rows.embedded, axis=0).any():
-        return kernel
-    # a free scale makes units irrelevant; a given one has them
-    unit = spread[varies] if free_scale else np.ones(len(varies))
-    y, u = Y[:, varies] / unit, U[:, varies].mean(axis=0) / unit**2
-    if free_scale:
-        y = y - y.mean(axis=0)
-
-    def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
-        tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
-        for features, gram in feature_grams(tried, rows, Y.shape[1]):
-            own = np.flatnonzero(np.isin(varies, features))
-            if len(own):
-                K, dK = tried.gram_gradient(rows, gram.feature) if gradient else (gram.matrix, None)
-                curve = _Curve(Spectrum.of(K), y[:, own], free_scale)
-                s, h = curve.best(u[own]) if free_scale else (np.full(len(own), float(output_scale)), u[own])
-                h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
-                total += float(curve.deviance(s, h).sum())
-                if dK is not None:
-                    slope += np.einsum("ij,ijp->p", curve.by_matrix(s, h), dK)
-        return total, slope
-
-    bounds = kernel.bounds
-    design = bounds[:, 0] + Halton(len(bounds), scramble=False).random(12 * len(bounds) + 1)[1:] * np.ptp(
-        bounds, axis=1
-    )
-    tried = np.vstack((np.clip(kernel.theta, *bounds.T), design))
-    values = np.array([objective(theta, gradient=False)[0] for theta in tried])
-    starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
-    found = [minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
-    best = min(found, key=lambda fit: float(fit.fun))
-    return kernel.with_theta(best.x if best.fun <= values.min() else tried[values.argmin()])
-
-
-def _spread(Y: FloatArray) -> FloatArray:
+def spread_of(Y: FloatArray) -> FloatArray:
     """Standard deviation of each column, 0 where it does not vary beyond rounding."""
     size = np.abs(Y).max(axis=0)
     spread = (Y / np.where(size > 0, size, 1.0)).std(axis=0) * size
     return np.where(spread > np.maximum(1e-13 * size, _LEAST_SPREAD), spread, 0.0)
 
 
-class _Curve:
+class Curve:
     """The deviance (*) where the noise is the same for all rows; ``y (n, d)``, one column a feature."""
 
     def __init__(self, spectrum: Spectrum, y: FloatArray, free_mean: bool) -> None:
@@ -195,7 +138,7 @@ class _Curve:
         return quadratic, logarithm
 
     def deviance(self, s: FloatArray, h: FloatArray) -> FloatArray:
-        return _deviance(*self.terms(h), s, self.freedom)
+        return deviance(*self.terms(h), s, self.freedom)
 
     def best(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The best ``s`` and ``h``; the noise ``u (d,)`` must fit in: ``h >= LEAST_NUGGET + u / s``."""
@@ -215,7 +158,7 @@ class _Curve:
             quadratic, logarithm = self.terms(h)
             s = quadratic / self.freedom
             fits = np.maximum(h - LEAST_NUGGET, 0.0) * s >= u
-            return np.where(fits, _deviance(quadratic, logarithm, s, self.freedom), np.inf)
+            return np.where(fits, deviance(quadratic, logarithm, s, self.freedom), np.inf)
 
         h = np.exp(_least_points(objective, np.log(LEAST_NUGGET), np.log(_LARGEST_NUGGET), len(u)))
         return np.clip(self.terms(h)[0] / self.freedom, *_SCALE_RANGE), h
@@ -247,13 +190,13 @@ class _Curve:
         return np.asarray((Q * w.sum(axis=1)) @ Q.T - R @ R.T)
 
 
-def _deviance(quadratic: FloatArray, logarithm: FloatArray, s: FloatArray, freedom: int) -> FloatArray:
+def deviance(quadratic: Any, logarithm: Any, s: Any, freedom: int) -> FloatArray:
     return np.asarray(quadratic / s + freedom * np.log(s) + logarithm)
 
 
 def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
-    curve, noise = _Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
+    curve, noise = Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
     s, h = curve.best(noise)
     g = np.maximum(h - noise / s, LEAST_NUGGET)
     averaged = average and bool(u.any()) and len(y) <= _ROWS_FOR_AVERAGE
@@ -286,14 +229,14 @@ def _average_scale(deviance: Callable[[FloatArray], FloatArray], best: FloatArra
 def _average_with_varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, s: float, g: float) -> tuple[float, float]:
     left = s * g
 
-    def deviance(t: FloatArray) -> FloatArray:
+    def at_scale(t: FloatArray) -> FloatArray:
         L = cholesky(K + np.diag(np.maximum(left / t, LEAST_NUGGET) + u / t), lower=True)
         white = solve_triangular(L, np.column_stack((y, np.ones(len(y)))), lower=True)
         precision = float(white[:, 1] @ white[:, 1])
         quadratic = white[:, 0] @ white[:, 0] - (white[:, 0] @ white[:, 1]) ** 2 / precision
-        return _deviance(quadratic, 2 * np.log(np.diag(L)).sum() + np.log(precision), t, len(y) - 1)
+        return deviance(quadratic, 2 * np.log(np.diag(L)).sum() + np.log(precision), t, len(y) - 1)
 
-    t = float(_average_scale(deviance, np.array([s]))[0])
+    t = float(_average_scale(at_scale, np.array([s]))[0])
     return t, max(left / t, LEAST_NUGGET)
 
 
@@ -315,7 +258,7 @@ def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArra
         P = inverse - np.outer(ones, ones) / precision
         Py = P @ y_
         logarithm = 2 * np.log(np.diag(factor[0])).sum() + np.log(precision)
-        value = _deviance(np.array(y_ @ Py), logarithm, s, n - 1)
+        value = deviance(np.array(y_ @ Py), logarithm, s, n - 1)
         by_h = np.diag(P) - Py**2 / s  # h = g + u / s
         by_s = (n - 1) - y_ @ Py / s - by_h @ u_ / s
         return float(value), np.array([by_s, g * by_h.sum()])

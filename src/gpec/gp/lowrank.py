@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpstrf
 
 from gpec.data import Rows
 from gpec.gp._gram import Gram
-from gpec.gp._solver import Solver
+from gpec.gp._solver import Half, Solver
 from gpec.gp.evidence import Parameters
 from gpec.gp.posterior import JITTER, Posterior
 from gpec.kernels import Kernel
@@ -183,18 +183,17 @@ class _LowRankSolver(Solver):
         white = solve_triangular(R, z.T, lower=True)
         return np.einsum("ij,ij->i", z, z) - np.einsum("ij,ij->j", white, white), 1.0 - z @ u, precision
 
-    def joint(self, P: FloatArray, k: FloatArray, f: int) -> FloatArray:
-        i = self._group_of(f)
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+        i = self._group_of(f) if noisy else None
         if i is not None:
             R, u, precision = self._factors[i]
             z = self._z(k)
-            white = solve_triangular(R, z.T, lower=True)
-            taken, gap = z @ z.T - white.T @ white, 1.0 - z @ u
-        else:
-            shrink = 1.0 / (self._squares[:, 0] + self.h[0, f])
-            taken, gap = (P * (self._squares[:, 0] * shrink)) @ P.T, 1.0 - P @ (self._o * shrink)
-            precision = float(self._precision(self.h[0, [f]], shrink[:, None])[0])
-        return np.asarray(taken - np.outer(gap, gap) / precision if self.free_mean else taken)
+            return self._half(((1.0, z), (-1.0, solve_triangular(R, z.T, lower=True).T)), 1.0 - z @ u, precision)
+        h = self.h[0, [f]] if noisy else self.h_boundary[[f]]
+        shrink = 1.0 / (self._squares + h)
+        precision = float(self._precision(h, shrink)[0])
+        root = np.sqrt(self._squares * shrink)[:, 0]
+        return self._half(((1.0, P * root),), 1.0 - P @ (self._o * shrink[:, 0]), precision)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         weighted, diagonal = np.empty_like(self._Y), np.empty_like(self._Y)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from gpec.data import Rows
 from gpec.gp._gram import Gram, feature_grams
-from gpec.gp._solver import DenseSolver, Prediction, Solver
+from gpec.gp._solver import DenseSolver, Near, OneFeatureSolver, Pairs, Prediction, Solver
 from gpec.gp.evidence import Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
@@ -116,6 +116,18 @@ class Posterior(ABC):
             ]
         )
 
+    def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> Pairs:
+        """Rows ``X`` and the ``K`` rows similar to each: ``similar`` has ``n K`` rows, those of the first row first.
+
+        ``noisy=False`` gives what would be known if the explained rows had no noise, at the same parameters.
+        """
+        rows, others = Rows.of(X), Rows.of(similar, "similar")
+        parts = []
+        for _, solver in self._solvers:
+            between = self.kernel.paired(rows, others, solver.feature)
+            parts.append(solver.pairs(Near(*solver.cross(rows)), Near(*solver.cross(others)), between, noisy))
+        return Pairs(*(self._gather([getattr(part, field.name) for part in parts]) for field in fields(Pairs)))
+
     def leave_one_out(self) -> LeaveOneOut:
         """Residuals of the explained rows, each predicted from all others at the same parameters."""
         parts = [solver.left_out() for _, solver in self._solvers]
@@ -142,10 +154,15 @@ class ExactPosterior(Posterior):
     """Exact posterior from the dense kernel matrix."""
 
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
-        return DenseSolver(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter)
+        kind = DenseSolver if gram.feature is None else OneFeatureSolver
+        return kind(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter)
 
     def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> ExactPosterior:
         more = Rows.of(rows)
-        grams = [(f, solver.gram.extended(more)) for f, solver in self._solvers if isinstance(solver, DenseSolver)]
+        grams = [
+            (f, solver.gram.extended(more))
+            for f, solver in self._solvers
+            if isinstance(solver, DenseSolver | OneFeatureSolver)
+        ]
         Y, U = np.concatenate((self.Y, Y)), np.concatenate((self.U, U))
         return ExactPosterior(self.kernel, grams[0][1].rows, Y, U, self.parameters, self.jitter, grams=grams)

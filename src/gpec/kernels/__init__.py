@@ -3,7 +3,26 @@
 from gpec.kernels._registry import make_kernel
 from gpec.kernels.base import Kernel
 from gpec.kernels.compose import Product, Scaled, Sum
+from gpec.kernels.definite import PositiveDefiniteRange, positive_definite_range
+from gpec.kernels.matern import Between, Distance, Matern, Output, Own, Rest
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import EG, WEG
 
-__all__ = ["EG", "RBF", "WEG", "Kernel", "Product", "Scaled", "Sum", "make_kernel"]
+__all__ = [
+    "EG",
+    "RBF",
+    "WEG",
+    "Between",
+    "Distance",
+    "Kernel",
+    "Matern",
+    "Output",
+    "Own",
+    "PositiveDefiniteRange",
+    "Product",
+    "Rest",
+    "Scaled",
+    "Sum",
+    "make_kernel",
+    "positive_definite_range",
+]

@@ -6,19 +6,29 @@ from typing import Any
 
 from gpec.errors import InputError
 from gpec.kernels.base import Kernel
+from gpec.kernels.matern import Matern, Output, Own, Rest
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import WEG
 
 __all__ = ["make_kernel"]
 
-_NAMES = ("rbf", "weg")
+_NAMES = ("auto", "rbf", "weg")
+_BY_FEATURE = 200  # attributions of a row up to which each feature has its own kernel
 
 
-def make_kernel(kernel: Any, lam: Any = "auto", rho: Any = "auto") -> Kernel:
-    """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg"."""
+def make_kernel(kernel: Any, lam: Any = "auto", rho: Any = "auto", n_attributions: int = 1) -> Kernel:
+    """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg" and "auto".
+
+    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``; with more than 200 attributions of a row (features
+    times outputs) it lacks ``Own()``, so that one kernel serves all features.
+    """
     if isinstance(kernel, Kernel):
         kernel.check()
         return kernel
     if isinstance(kernel, str) and kernel in _NAMES:
-        return WEG(lam, rho) if kernel == "weg" else RBF("evidence")
+        boundary = WEG(lam, rho)
+        if kernel == "auto":
+            own = (Own(),) if n_attributions <= _BY_FEATURE else ()
+            return Matern(*own, Rest(), Output(), boundary)
+        return boundary if kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={kernel!r} is not one of {_NAMES} or a kernel of gpec.kernels.")

@@ -28,6 +28,7 @@ __all__ = ["Cross", "Kernel"]
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
 
+_PAIRED = 8
 _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, type[Kernel]] = {}
 
@@ -97,6 +98,17 @@ class Kernel(SklearnKernel, ABC):
         """``k(X, Y)``."""
         return self.cross_to(Rows.of(Y, "Y"), feature)(Rows.of(X))[0]
 
+    def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
+        """``k(x, y) (n, K)`` of each of ``n`` rows with its own ``K`` of the ``n K`` rows of ``Y``."""
+        n, K = len(X), len(Y) // len(X)
+        found = np.empty((n, K))
+        for start in range(0, n, _PAIRED):  # few at a time: the rest of each matrix is not wanted
+            some = slice(start, min(start + _PAIRED, n))
+            m = some.stop - some.start
+            matrix = self.cross_to(X[some], feature)(Y[some.start * K : some.stop * K])[0].reshape(m, K, m)
+            found[some] = matrix[np.arange(m), :, np.arange(m)]
+        return found
+
     def gram(self, X: Any, feature: int | None = None) -> FloatArray:
         """``k(X, X)``, exactly symmetric."""
         rows = Rows.of(X)
@@ -111,6 +123,13 @@ class Kernel(SklearnKernel, ABC):
             ahead, behind = (self.with_theta(theta + sign * step).gram(rows, feature) for sign in (1, -1))
             gradient[:, :, p] = (ahead - behind) / (2 * _STEP)
         return K, gradient
+
+    def gram_pullback(
+        self, X: Any, feature: int | None = None
+    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """``k(X, X)``, and the function ``W -> sum_ij W_ij dk_ij / dtheta``, which the chain rule asks for."""
+        K, gradient = self.gram_gradient(X, feature)
+        return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
 
     @property
     def theta(self) -> FloatArray:
@@ -150,10 +169,15 @@ class Kernel(SklearnKernel, ABC):
             raise CorruptFileError(
                 f"The file holds a kernel of the unknown kind {state['kind']!r}; import the module that defines it."
             )
-        kernel = _KINDS[state["kind"]](**_kernels(state["parameters"]))
+        kernel = _KINDS[state["kind"]].from_parameters(_kernels(state["parameters"]))
         for name, value in _kernels(state["learned"]).items():
             setattr(kernel, name, value)
         return kernel
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Kernel:
+        """A kernel, not fitted, from what :meth:`get_params` gives."""
+        return cls(**parameters)
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         if Y is not None:

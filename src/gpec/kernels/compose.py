@@ -20,7 +20,7 @@ __all__ = ["Product", "Scaled", "Sum"]
 _FACTORS = (1e-4, 1e4)
 
 
-class _Composed(Kernel):
+class Composed(Kernel):
     """A kernel made of others, its parameters named in ``_parts``; the fitted ones have the same names and a ``_``."""
 
     _parts: tuple[str, ...]
@@ -72,7 +72,7 @@ class _Composed(Kernel):
         return {name: part.diagnostics() for name, part in self._fitted.items()}
 
 
-class _Pair(_Composed):
+class _Pair(Composed):
     """Two kernels joined by an operation."""
 
     _parts = ("first", "second")
@@ -117,7 +117,7 @@ class Product(_Pair):
         return a * b, np.concatenate((da * b[:, :, None], a[:, :, None] * db), axis=2)
 
 
-class Scaled(_Composed):
+class Scaled(Composed):
     """``factor k(x, x')``; written ``factor * k``. ``Scaled("evidence", k)`` learns the factor, inside a sum."""
 
     _parts = ("kernel",)

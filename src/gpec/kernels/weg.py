@@ -8,12 +8,15 @@ Notation, as in the paper: ``m_j`` boundary points, ``d`` geodesic distance, ``l
     k*(x, x') = k(x, x') / sqrt(k(x, x) k(x', x'))                            (Eq. 9)
 
 ``G`` enters as ``B B' + diag(r)``, which is positive semi-definite whatever the graph (see ``_factor.py``).
+
+Derivatives, for parameters that are learned: by ``rho``, ``dw_j / drho = w_j (a_j - sum_i w_i a_i)`` with
+``a_j = -|x - m_j|^2``; by ``lam``, those of a mean over factors on a grid (``FactorGrid``).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -21,34 +24,88 @@ from scipy.optimize import brentq
 from gpec._validation import check_auto, check_choice
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
-from gpec.errors import InputError, NumericalError
+from gpec.errors import InputError, NotFittedError, NumericalError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels._factor import factorize
-from gpec.kernels.base import Cross, Kernel
+from gpec.kernels._factor import Factor, FactorGrid, factorize
+from gpec.kernels.base import Cross, Kernel, symmetric
 from gpec.typing import FloatArray
 
-__all__ = ["EG", "WEG"]
+__all__ = ["EG", "WEG", "Learned", "settle"]
 
 _BLOCK = 512
 _ROWS_FOR_RHO = 200
+_REACH = 30.0  # learned parameters lie at most this many times above or below what "auto" chooses
+_WORDS = ("auto", "evidence")
+
+Learned = float | Literal["auto", "evidence"]
 
 
 class _BoundaryKernel(Kernel):
     """Kernels of the form ``w(x)' G w(x')``; subclasses say what the weights are."""
 
-    lam: float | Literal["auto"]
+    lam: Learned
     normalize: bool
+    # of a search over lam; not in files, which hold no graph
+    _grid: FactorGrid | None = None
+    _searching: bool = False
 
     def check(self) -> None:
-        check_auto("lam", self.lam)
+        check_auto("lam", self.lam, word=_WORDS)
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if graph is None:
             raise InputError(f"{type(self).__name__} needs boundary points: call fit(boundary_points).")
         self.lam_ = 1.0 / graph.median_distance if isinstance(self.lam, str) else float(self.lam)
-        factor = factorize(graph, self.lam_)
         self.points_, self.multiplicity_ = graph.points, graph.multiplicity.astype(np.float64)
+        self._take(factorize(graph, self.lam_))
+        self._grid, self._searching = None, False
+        if self.lam == "evidence":
+            self.lam_start_ = self.lam_
+            self._grid = FactorGrid(graph, self.lam_, _REACH)
+
+    def _take(self, factor: Factor) -> None:
         self.B_, self.r_, self.clipped_mass_ = factor.B, factor.r, factor.clipped_mass
+
+    def _free(self) -> dict[str, tuple[float, float]]:
+        if self.lam != "evidence":
+            return {}
+        self._require_fitted("B_")
+        return {"lam": (self.lam_start_ / _REACH, self.lam_start_ * _REACH)}
+
+    @property
+    def theta(self) -> FloatArray:
+        return super().theta
+
+    @theta.setter
+    def theta(self, theta: FloatArray) -> None:
+        if self.lam == "evidence":
+            self._search(float(np.exp(theta[0])))
+        Kernel.theta.fset(self, theta)  # type: ignore[attr-defined]
+
+    def _search(self, lam: float) -> None:
+        """Take the factor that searches use at ``lam``."""
+        known = abs(lam / self.lam_ - 1) < 1e-12
+        if (known and self._searching) or (known and self._grid is None):
+            return
+        self._take(self._require_grid().mean(lam))
+        self._searching = True
+
+    def settled(self) -> Self:
+        """A copy with the factor of ``lam_`` itself, where a search has left a mean of several."""
+        twin = self.__sklearn_clone__()
+        if self._grid is not None:
+            twin._take(factorize(self._grid.graph, self.lam_))
+            twin._grid = FactorGrid(self._grid.graph, self._grid.start, _REACH)  # lets go of the factors
+            twin._searching = False
+        return twin
+
+    def _require_grid(self) -> FactorGrid:
+        if self._grid is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} kernel comes from a file and has no graph of the boundary, which another "
+                "lam needs; call fit(boundary_points) first."
+            )
+        return self._grid
 
     @abstractmethod
     def _weights(self, X: FloatArray) -> FloatArray:
@@ -60,15 +117,15 @@ class _BoundaryKernel(Kernel):
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         embedded = self._embedded(Y, "Y")
-        T = np.empty((len(self.points_), len(Y)))
+        T, own = np.empty((len(self.points_), len(Y))), np.empty(len(Y))
         for start in range(0, len(Y), _BLOCK):
             block = slice(start, start + _BLOCK)
             W = self._weights(embedded[block])
-            features, diagonal = self._project(W)
+            features, own[block] = self._project(W)
             T[:, block] = self.B_ @ features.T
             T[:, block] += self.r_[:, None] * W.T
             if self.normalize:
-                T[:, block] /= np.sqrt(diagonal)
+                T[:, block] /= np.sqrt(own[block])
 
         def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
             embedded = self._embedded(X, "X")
@@ -76,7 +133,7 @@ class _BoundaryKernel(Kernel):
             for start in range(0, len(X), _BLOCK):
                 block = slice(start, start + _BLOCK)
                 W = self._weights(embedded[block])
-                diagonal[block] = self._project(W)[1]
+                diagonal[block] = own[block] if X is Y else self._project(W)[1]
                 np.matmul(W, T, out=K[block])
             if self.normalize:
                 K /= np.sqrt(diagonal)[:, None]
@@ -91,6 +148,42 @@ class _BoundaryKernel(Kernel):
             return np.ones(len(embedded))
         starts = range(0, len(embedded), _BLOCK)
         return np.concatenate([self._project(self._weights(embedded[s : s + _BLOCK]))[1] for s in starts])
+
+    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        embedded = self._embedded(Rows.of(X), "X")
+        W = self._weights(embedded)
+        weight_slopes = self._weight_slopes(embedded, W)
+        K, by_lam, *by_weights = np.zeros((2 + len(weight_slopes), len(W), len(W)))
+        for share, share_slope, factor in self._parts():
+            features = W @ factor.B
+            part = features @ features.T + (W * factor.r) @ W.T
+            K += share * part
+            by_lam += share_slope * part
+            for D, by_weight in zip(weight_slopes, by_weights, strict=True):
+                half = (D @ factor.B) @ features.T + (D * factor.r) @ W.T
+                by_weight += share * (half + half.T)
+        slopes = [by_lam, *by_weights] if self.lam == "evidence" else by_weights
+        diagonal = np.maximum(K.diagonal(), np.finfo(np.float64).tiny)
+        if self.normalize:
+            size = np.sqrt(np.outer(diagonal, diagonal))
+            K = symmetric(K / size, np.ones(len(W)))
+            for slope in slopes:
+                relative = slope.diagonal() / (2.0 * diagonal)
+                slope /= size
+                slope -= K * (relative[:, None] + relative)
+        return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
+
+    def _parts(self) -> list[tuple[float, float, Factor]]:
+        """What ``G`` is the sum of: factors with their shares and the derivatives of these by the logarithm of lam."""
+        own = (1.0, 0.0, Factor(self.B_, self.r_, self.clipped_mass_))
+        if self.lam != "evidence":
+            return [own]
+        parts = self._require_grid().parts(self.lam_)
+        return parts if self._searching else [own, *((0.0, slope, factor) for _, slope, factor in parts)]
+
+    def _weight_slopes(self, X: FloatArray, W: FloatArray) -> list[FloatArray]:
+        """Derivatives of the weights ``W`` by the logarithms of the free parameters they depend on."""
+        return []
 
     def diagnostics(self) -> dict[str, Any]:
         self._require_fitted("B_")
@@ -128,13 +221,13 @@ class EG(_BoundaryKernel):
 
     Parameters
     ----------
-    lam : float or "auto"
-        Decay with distance along the boundary; "auto" is 1 / median finite distance.
+    lam : float, "auto" or "evidence"
+        Decay with distance along the boundary, as for :class:`WEG`.
     """
 
     normalize = False
 
-    def __init__(self, lam: float | Literal["auto"] = "auto") -> None:
+    def __init__(self, lam: Learned = "auto") -> None:
         self.lam = lam
 
     def _weights(self, X: FloatArray) -> FloatArray:
@@ -157,13 +250,22 @@ class WEG(_BoundaryKernel):
 
     Parameters
     ----------
-    lam : float or "auto"
-        Decay of similarity with distance along the boundary; "auto" is 1 / median finite distance.
-    rho : float or "auto"
+    lam : float, "auto" or "evidence"
+        Decay of similarity with distance along the boundary; "auto" is 1 / median finite distance. "evidence" starts
+        there and is learned by :func:`gpec.gp.learn_kernel`, from a thirtieth to thirty times of it.
+    rho : float, "auto" or "evidence"
         How sharply the boundary points near a row outweigh the others; "auto" makes the median over rows of the
-        effective number of boundary points, ``1 / sum w^2``, equal to the square root of their number.
+        effective number of boundary points, ``1 / sum w^2``, equal to the square root of their number. "evidence"
+        starts there and is learned, within the same factors.
     normalize : bool
         Divide by ``sqrt(k(x, x) k(x', x'))`` (Eq. 9), so that ``k(x, x) = 1``. ``False`` is Algorithms 1 and 2.
+
+    Notes
+    -----
+    A new ``lam`` needs a new factor of the matrix of boundary points, which takes about a second for 2,000 of them.
+    While :attr:`theta` is being searched, factors are therefore made at 19 values of ``lam`` at most, and the kernel is
+    a weighted mean of the three nearest, which differs from its own by less than a hundredth; :meth:`settled` then
+    makes its own. A kernel read from a file keeps what was learned; to learn ``lam`` anew it must be fitted anew.
 
     Examples
     --------
@@ -176,16 +278,14 @@ class WEG(_BoundaryKernel):
     True
     """
 
-    def __init__(
-        self, lam: float | Literal["auto"] = "auto", rho: float | Literal["auto"] = "auto", normalize: bool = True
-    ) -> None:
+    def __init__(self, lam: Learned = "auto", rho: Learned = "auto", normalize: bool = True) -> None:
         self.lam = lam
         self.rho = rho
         self.normalize = normalize
 
     def check(self) -> None:
         super().check()
-        check_auto("rho", self.rho, zero=True)
+        check_auto("rho", self.rho, word=_WORDS, zero=True)
         check_choice("normalize", self.normalize, (True, False))
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
@@ -194,6 +294,20 @@ class WEG(_BoundaryKernel):
             self.rho_ = self._choose_rho(self.points_ if rows is None else rows.embedded)
         else:
             self.rho_ = float(self.rho)
+        if self.rho == "evidence":
+            self.rho_start_ = self.rho_
+
+    def _free(self) -> dict[str, tuple[float, float]]:
+        if self.rho != "evidence":
+            return super()._free()
+        self._require_fitted("B_")
+        return {**super()._free(), "rho": (self.rho_start_ / _REACH, self.rho_start_ * _REACH)}
+
+    def _weight_slopes(self, X: FloatArray, W: FloatArray) -> list[FloatArray]:
+        if self.rho != "evidence":
+            return []
+        affinity = np.where(W > 0, self._affinity(X), 0.0)  # far points may lie at minus infinity
+        return [self.rho_ * W * (affinity - np.einsum("ij,ij->i", W, affinity)[:, None])]
 
     def _weights(self, X: FloatArray) -> FloatArray:
         return _softmax(self._affinity(X), self.rho_, self.multiplicity_)
@@ -217,6 +331,22 @@ class WEG(_BoundaryKernel):
 
     def diagnostics(self) -> dict[str, Any]:
         return {**super().diagnostics(), "rho": self.rho_}
+
+
+def settle(kernel: Kernel) -> Kernel:
+    """A copy of a learned kernel in which every ``lam`` that was searched has its own factor; see :class:`WEG`."""
+    if isinstance(kernel, _BoundaryKernel):
+        return kernel.settled()
+    twin = kernel.__sklearn_clone__()
+    for name, value in vars(twin).items():
+        if isinstance(value, Kernel):
+            setattr(twin, name, settle(value))
+    return twin
+
+
+def _plain_gram(W: FloatArray, factor: Factor) -> FloatArray:
+    features = W @ factor.B
+    return np.asarray(features @ features.T + (W * factor.r) @ W.T)
 
 
 def _softmax(affinity: FloatArray, rho: float, multiplicity: FloatArray) -> FloatArray:

@@ -1,0 +1,1 @@
+"""The parts of ``benchmarks.trust``: problems, one case, and what others say."""

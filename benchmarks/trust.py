@@ -1,0 +1,63 @@
+"""Do intervals keep what they promise? Similar rows and values, beside what other methods say.
+
+Each case (table, model, seed) is computed once and kept as a file of its own, so that a run that was interrupted goes on
+where it stopped. ``GPEC_BENCH_CACHE`` names the folder, by default ``benchmarks/.cache``.
+"""
+
+import json
+import os
+import time
+import traceback
+from pathlib import Path
+
+from benchmarks._trust.case import Case, measure, quietly
+from benchmarks._trust.peers import peers
+from benchmarks._trust.problems import CASES
+from benchmarks._trust.tables import report
+
+__all__ = ["report", "run"]
+
+SEEDS = (10, 11, 12, 13, 14)  # nothing was chosen on them
+PEER_SEEDS = (10, 11)
+
+
+def run():
+    for seed in SEEDS:
+        for table, kind in CASES:
+            _once(f"{table}-{kind}-{seed}", table, kind, seed)
+    return collect()
+
+
+def collect():
+    """The cases that were computed so far."""
+    return [json.loads(path.read_text()) for path in sorted(_folder().glob("*.json"))]
+
+
+def _once(name, table, kind, seed):
+    path = _folder() / f"{name}.json"
+    if path.exists():
+        return
+    started = time.perf_counter()
+    try:
+        result = quietly(_case, table, kind, seed)
+    except Exception:  # the others go on; this one is tried again next time
+        traceback.print_exc()
+        print(f"{name} failed", flush=True)
+        return
+    result["seconds"]["all"] = time.perf_counter() - started
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(result, indent=1) + "\n")
+    unfinished.rename(path)
+    print(f"{name}: {result['seconds']['all']:.0f} s", flush=True)
+
+
+def _case(table, kind, seed):
+    case = Case(table, kind, seed)
+    said = peers(case) if seed in PEER_SEEDS else None
+    return {"table": table, "kind": kind, "seed": seed, **measure(case), "peers": said}
+
+
+def _folder():
+    folder = Path(os.environ.get("GPEC_BENCH_CACHE", Path(__file__).parent / ".cache")) / "trust"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,100 @@
+"""The stages of ``calibrate``: rows whose answer is known, scored against what was predicted for them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpec._changes import left_out_values, predict_changes
+from gpec._explaining import answer_rows, likely_values
+from gpec._fitted import Fitted
+from gpec._randomness import stream
+from gpec._settings import Settings
+from gpec._validation import check_finite_array
+from gpec.calibration import Calibration, Scores
+from gpec.errors import CalibrationWarning
+from gpec.explainers import Attribution
+from gpec.explainers.attribution import check_attribution
+from gpec.typing import FloatArray
+
+__all__ = ["calibrate_on", "check_given", "check_itself"]
+
+_PAIRS = 40  # explained rows of which one similar row is explained, too
+_ROUNDING = 1e-9  # of the size of attributions
+
+
+def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: Settings) -> Calibration:
+    """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
+    seen = fitted.explained_before(Z)
+    if seen.any():
+        warnings.warn(
+            f"{int(seen.sum())} of the {len(Z)} rows were explained in fit; the guarantee needs fresh rows.",
+            CalibrationWarning,
+            stacklevel=3,
+        )
+    answer = answer_rows(fitted, Z, now) if given is None else given
+    weights = np.ones(len(Z))
+    fresh = not seen.any()
+    found = likely_values(fitted, Z, now)
+    std = np.sqrt(found.boundary_variance + found.noise_variance)
+    value = Scores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
+    if fitted.neighbourhood is None or given is not None:
+        return Calibration(None, value)
+    similar = fitted.neighbourhood.rows(Z)
+    there = _explain_one_of(fitted, similar, now)
+    return Calibration(Scores(_score_changes(fitted, Z, answer, similar, there, now), weights, fresh), value)
+
+
+def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None:
+    """Attributions given to ``calibrate``, in the one shape used inside."""
+    if attributions is None:
+        return None
+    values = check_finite_array("attributions", attributions)
+    return check_attribution(Attribution(values), n, fitted.ground.schema.n_features, fitted.ground.model, given=True)
+
+
+def check_itself(fitted: Fitted, now: Settings) -> Fitted:
+    """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
+    seen = fitted.observation
+    if fitted.neighbourhood is None:
+        return fitted
+    drawn = seen.draw.weights > 0  # rows that were chosen, not drawn, speak for none but themselves
+    residual, std = left_out_values(fitted)
+    scores = _score(residual[drawn], std[drawn], seen.attribution.values)
+    value, similar = Scores(scores, seen.draw.weights[drawn], fresh=False), None
+    if not seen.given and fitted.ground.explainer is not None:
+        few = np.flatnonzero(drawn)[:_PAIRS]
+        nearby, there = fitted.neighbourhood.rows(seen.rows[few]), seen.similar_values
+        if there is None:
+            there = _explain_one_of(fitted, nearby, now)
+            fitted = replace(fitted, observation=replace(seen, similar_values=there))
+        answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
+        known = answer.map(lambda array: array[few])
+        changed = _score_changes(fitted, seen.rows[few], known, nearby, there, now)
+        similar = Scores(changed, seen.draw.weights[few], fresh=False)
+    return replace(fitted, calibration=Calibration(similar, value))
+
+
+def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Settings) -> FloatArray:
+    """The attributions of one of the rows similar to each, ``(n, d, c)``."""
+    n, K, _ = similar.shape
+    which = stream(fitted.ground.seed, "similar row to check").integers(K, size=n)
+    answer: Attribution = answer_rows(fitted, similar[np.arange(n), which], now)
+    return answer.values
+
+
+def _score_changes(
+    fitted: Fitted, Z: FloatArray, answer: Attribution, similar: FloatArray, there: FloatArray, now: Settings
+) -> FloatArray:
+    """For each row, how much the attributions of one of its similar rows differ, over what was expected."""
+    expected = predict_changes(fitted, Z, answer, similar, now).expected_square
+    return _score(there - answer.values, np.sqrt(expected), answer.values)
+
+
+def _score(off: FloatArray, std: FloatArray, values: FloatArray) -> FloatArray:
+    """``|off| / std``, nothing where both are but rounding."""
+    size = np.maximum(np.abs(off) - _ROUNDING * np.abs(values).max(), 0.0)
+    return np.asarray(np.divide(size, std, out=np.where(size > 0, np.finfo(np.float64).max, 0.0), where=std > 0))

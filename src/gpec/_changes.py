@@ -1,0 +1,153 @@
+r"""How the attributions of a row change among rows similar to it, told without running the explainer on them.
+
+A row ``x`` with its attribution ``y`` joins the explained rows. With ``m`` and ``C`` the latent posterior mean and
+covariance, ``g`` the nugget and ``u`` the explainer's variance (all in squared attribution units), and
+``c = C(x, x) + g + u``, the attribution of a similar row ``x'`` has
+
+    mean m(x') + C(x', x) (y - m(x)) / c,      variance C(x', x') + g + u - C(x', x)^2 / c.
+
+A row that was explained in ``fit`` is among the explained rows already; there ``y`` tells nothing more. Where the
+attributions of a row add up to the model's answer, the sum at ``x'`` is known, too: with variances ``v_f`` and ``r``
+what the sum lacks, the mean of feature ``f`` moves by ``r v_f / sum(v)`` and its variance shrinks by
+``v_f^2 / sum(v)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpec._execution import run_blocks
+from gpec._fitted import Fitted, Layer
+from gpec._settings import Settings
+from gpec.data import Rows, same_values
+from gpec.explainers import Attribution
+from gpec.gp import Prediction
+from gpec.typing import BoolArray, FloatArray
+
+__all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
+
+_BLOCK = 128  # rows whose similar rows are looked at together
+_LEAST = 1e-12  # of the largest scale: the least variance of what was not observed
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Attributions of similar rows less that of the row: normal, with these means and deviations ``(n, d, c, K)``."""
+
+    offset: FloatArray
+    deviation: FloatArray
+    noise_variance: FloatArray  # what the explainer's noise adds to the expected squared change, (n, d, c)
+
+    @property
+    def expected_square(self) -> FloatArray:
+        """``(n, d, c)``."""
+        return np.asarray((self.offset**2 + self.deviation**2).mean(axis=-1))
+
+
+def predict_changes(fitted: Fitted, Z: FloatArray, answer: Attribution, similar: FloatArray, now: Settings) -> Changes:
+    """Of rows with their attributions, towards ``similar (n, K, d)``; the model is asked, the explainer is not."""
+    n, K, _ = similar.shape
+    shape = (n, answer.values.shape[1], len(fitted.layers))
+    offset, deviation, noise = np.empty((*shape, K)), np.empty((*shape, K)), np.empty(shape)
+    known = fitted.explained_before(Z)
+    own_noise = fitted.noise_at(answer)
+    least = _least_variance(fitted)
+
+    def block(part: slice) -> None:
+        rows = fitted.ground.rows(Z[part])
+        others = fitted.ground.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
+        same = _the_row_itself(similar[part], Z[part])
+        for c, layer in enumerate(fitted.layers):
+            y, u = answer.values[part, :, c], own_noise[part, :, c]
+            total = _total(fitted, rows, others, answer, part, c)
+            mean, variance = _given(layer, rows, others, y, u, known[part], total, noisy=True)
+            quiet = variance
+            if u.any() or layer.posterior.U.any():
+                quiet = _given(layer, rows, others, y, np.zeros_like(u), known[part], total, noisy=False)[1]
+            change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least))
+            change[same], spread[same] = 0.0, 0.0
+            added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
+            offset[part, :, c], deviation[part, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
+            noise[part, :, c] = added.mean(axis=1)
+
+    for _ in run_blocks(block, n, _BLOCK, n_jobs=now.n_jobs, what="similar rows", progress=now.progress):
+        pass
+    return Changes(offset, deviation, noise)
+
+
+def predict_values(fitted: Fitted, Z: FloatArray, found: Prediction) -> Prediction:
+    """What the explainer would answer: the posterior with its own noise, given what attributions add up to."""
+    u = fitted.noise_at(None)
+    boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
+    base = fitted.common_base(len(Z))
+    if fitted.observation.adds_up_to is not None and base is not None:
+        lack = fitted.answers(fitted.ground.rows(Z)) - base - mean.sum(axis=1)
+        share, variance = _shares(variance)
+        mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
+    boundary = np.maximum(boundary, _least_variance(fitted))
+    return Prediction(mean, boundary, np.maximum(variance - boundary, 0.0), found.n_clamped)
+
+
+def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
+    """Residuals and deviations ``(N, d, c)`` of the explained rows, each predicted from the others."""
+    parts = [layer.posterior.leave_one_out() for layer in fitted.layers]
+    residual, variance = (
+        np.stack([getattr(part, name) for part in parts], axis=2) for name in ("residual", "variance")
+    )
+    if fitted.observation.adds_up_to is not None:  # then residuals add up to 0
+        share, variance = _shares(variance)
+        residual = residual - share * residual.sum(axis=1, keepdims=True)
+    return residual, np.sqrt(np.maximum(variance, _least_variance(fitted)))
+
+
+def _least_variance(fitted: Fitted) -> float:
+    """Below this nothing is known of a feature but that it did not vary."""
+    return _LEAST * max(float(layer.posterior.scale.max()) for layer in fitted.layers) or np.finfo(np.float64).tiny
+
+
+def _given(
+    layer: Layer,
+    rows: Rows,
+    others: Rows,
+    y: FloatArray,
+    u: FloatArray,
+    known: BoolArray,
+    total: FloatArray | None,
+    noisy: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows."""
+    found = layer.posterior.pairs(rows, others, noisy=noisy)
+    g = layer.posterior.scale * layer.posterior.parameters.nugget
+    own = found.variance + g + u
+    told = (own[:, None] > 0) & ~known[:, None, None]
+    weight = np.divide(found.covariance, own[:, None], out=np.zeros_like(found.covariance), where=told)
+    mean = found.similar_mean + weight * (y - found.mean)[:, None]
+    variance = np.maximum(found.similar_variance + (g + u)[:, None] - weight * found.covariance, 0.0)
+    if total is not None:
+        share, left = _shares(variance, axis=2)
+        mean, variance = mean + share * (total - mean.sum(axis=2))[:, :, None], left
+    return mean, variance
+
+
+def _the_row_itself(similar: FloatArray, Z: FloatArray) -> BoolArray:
+    """Which similar rows ``(n, K)`` are no other than the row."""
+    return np.asarray(np.all(same_values(similar, Z[:, None]), axis=2), dtype=np.bool_)
+
+
+def _shares(variance: FloatArray, axis: int = 1) -> tuple[FloatArray, FloatArray]:
+    """Each feature's share of what a sum lacks, and the variance that is left when the sum is known."""
+    whole = variance.sum(axis=axis, keepdims=True)
+    share = np.divide(variance, whole, out=np.zeros_like(variance), where=whole > 0)
+    return share, variance * (1.0 - share)
+
+
+def _total(
+    fitted: Fitted, rows: Rows, others: Rows, answer: Attribution, part: slice, output: int
+) -> FloatArray | None:
+    """What the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
+    if fitted.observation.adds_up_to is None or answer.base_values is None:
+        return None
+    answers = fitted.answers(others)[:, output].reshape(len(rows), -1)
+    return np.asarray(answers - answer.base_values[part, output, None])

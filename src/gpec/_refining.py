@@ -1,0 +1,72 @@
+"""The stages of ``refine``: rows are chosen and explained, and the posterior is conditioned on them, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpec._calibrating import check_itself
+from gpec._execution import one_blas_thread
+from gpec._explaining import answer_rows, likely_values
+from gpec._fitted import Draw, Fitted, Layer
+from gpec._randomness import stream
+from gpec._settings import Settings
+from gpec.explainers import Attribution
+from gpec.promises import Value
+from gpec.refinement import choose_rows
+from gpec.typing import FloatArray
+
+__all__ = ["mean_width", "refined"]
+
+_LEVEL = 0.95
+_TARGETS = 300
+_NUMBERS = 3e7  # in the covariances of targets and candidates
+
+
+def mean_width(fitted: Fitted, Z: FloatArray, now: Settings) -> float:
+    """Mean width of the value's 95% intervals of some rows."""
+    found = likely_values(fitted, Z, now)
+    std = np.sqrt(found.boundary_variance + found.noise_variance)
+    return float(2.0 * Value(fitted.calibration.value).half_width(std, _LEVEL).mean())
+
+
+def refined(fitted: Fitted, Z: FloatArray, n: int, now: Settings) -> tuple[Fitted, FloatArray]:
+    """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
+    ground, seen = fitted.ground, fitted.observation
+    pool = fitted.pool
+    rng = stream(ground.seed, "refined rows", len(seen.rows))
+    targets = Z[np.sort(rng.permutation(len(Z))[:_TARGETS])]
+    d, c = seen.U.shape[1:]
+    most = max(int(np.sqrt(_NUMBERS / (d * c))) - len(targets), 2 * n)
+    fresh = np.unique(np.concatenate((targets, pool[rng.permutation(len(pool))[:most]])), axis=0)
+    candidates = fresh[~fitted.explained_before(fresh)][:most]
+    if not len(candidates):
+        return fitted, candidates
+    with one_blas_thread():
+        posteriors = [layer.posterior for layer in fitted.layers]
+        chosen = choose_rows(posteriors, seen.U.mean(axis=0), ground.rows(targets), ground.rows(candidates), n)
+    return extended(fitted, candidates[chosen], now), candidates[chosen]
+
+
+def extended(fitted: Fitted, Z: FloatArray, now: Settings) -> Fitted:
+    """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
+    ground, seen = fitted.ground, fitted.observation
+    answer = answer_rows(fitted, Z, now)
+    U, rows = fitted.noise_at(answer), ground.rows(Z)
+    with one_blas_thread():
+        layers = tuple(
+            Layer(
+                layer.graph,
+                layer.kernel,
+                layer.posterior.condition_on(rows, answer.values[:, :, c], U[:, :, c]),
+            )
+            for c, layer in enumerate(fitted.layers)
+        )
+    # rows chosen by their place speak for none but themselves: they weigh nothing in scores
+    draw = Draw(
+        np.concatenate((seen.rows, Z)), np.concatenate((seen.draw.weights, np.zeros(len(Z)))), seen.draw.answers
+    )
+    joined = Attribution.join([seen.attribution, answer])
+    observation = replace(seen, draw=draw, attribution=joined, U=np.concatenate((seen.U, U)))
+    return check_itself(replace(fitted, observation=observation, layers=layers), now)

@@ -1,0 +1,105 @@
+"""How wide intervals must be to hold: scores of rows whose answer is known, and their quantiles.
+
+A score says how far the truth lay from the value, in units of the predicted deviation. Of ``n`` scores of rows like the
+next one, the ``ceil((n + 1) level)``-th smallest is exceeded by the next score with probability at most ``1 - level``
+(split conformal prediction). Rows that stand for more than one weigh more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from gpec._shapes import at_the_door
+from gpec.errors import InputError
+from gpec.typing import FloatArray
+
+__all__ = ["Calibration", "Scores", "rows_needed"]
+
+
+def rows_needed(level: float) -> int:
+    """The least number of equally weighted rows whose scores can tell a quantile at this level.
+
+    Examples
+    --------
+    >>> rows_needed(0.95), rows_needed(0.99)
+    (19, 99)
+    """
+    return int(np.ceil(level / (1.0 - level) - 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of some rows, by feature and output.
+
+    Attributes
+    ----------
+    values : array of shape (n, d, c)
+        Distance of the truth from the value over the predicted deviation.
+    weights : array of shape (n,)
+        How many rows each stands for.
+    fresh : bool
+        Whether the rows played no part in the fit: only then is the guarantee exact.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    fresh: bool
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def suffice(self, level: float) -> bool:
+        """Whether there are enough rows for a quantile at this level."""
+        w = self.weights
+        return bool(level * (w.sum() + w.mean()) <= w.sum() * (1 + 1e-12))
+
+    def quantile(self, level: float) -> FloatArray:
+        """The score that a new row exceeds with probability at most ``1 - level``, ``(d, c)``."""
+        if not self.suffice(level):
+            raise InputError(
+                f"A level of {level:g} needs at least {rows_needed(level)} rows to calibrate with, got {len(self)}."
+            )
+        order = np.argsort(self.values, axis=0, kind="stable")
+        ranked = np.take_along_axis(self.values, order, axis=0)
+        reached = self.weights[order].cumsum(axis=0)
+        needed = level * (self.weights.sum() + self.weights.mean()) * (1 - 1e-12)
+        place = np.minimum((reached < needed).sum(axis=0), len(self) - 1)
+        return np.asarray(np.take_along_axis(ranked, place[None], axis=0)[0])
+
+    @property
+    def highest_level(self) -> float:
+        """The highest level that the rows suffice for."""
+        w = self.weights
+        return float(w.sum() / (w.sum() + w.mean())) * (1 - 1e-12)
+
+    def state(self) -> dict[str, Any]:
+        return vars(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores for both promises; None where there are none."""
+
+    similar: Scores | None = None
+    value: Scores | None = None
+
+    def of(self, attribution: Literal["explainer", "posterior"]) -> Scores | None:
+        return self.similar if attribution == "explainer" else self.value
+
+    def at_the_door(self) -> Calibration:
+        """As the intervals of users' explanations have it: ``(n, d)`` with two classes."""
+        shown = {
+            name: None if scores is None else replace(scores, values=at_the_door(scores.values))
+            for name, scores in vars(self).items()
+        }
+        return Calibration(**shown)
+
+    def state(self) -> dict[str, Any]:
+        return {name: None if scores is None else scores.state() for name, scores in vars(self).items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Calibration:
+        return cls(**{name: None if scores is None else Scores(**scores) for name, scores in state.items()})

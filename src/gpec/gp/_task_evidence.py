@@ -1,0 +1,176 @@
+r"""Which correlation between features the attributions speak for.
+
+The attributions of ``d`` features at ``N`` rows follow, jointly,
+
+    vec(Y) ~ N(m (x) 1, S (x) K + H (x) I),   S = D T D,   D = diag(root of each output scale),   H = diag(noise),
+
+with a flat prior on the means ``m``, or ``m = 0``. Noise that varies over the rows enters as its mean. In the columns
+of ``Q' Y D^-1 W`` (see :mod:`gpec.gp._kronecker`) this is a sum over ``N d`` numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import squareform
+from scipy.special import gammaln
+
+from gpec.gp._gram import Gram
+from gpec.gp._kronecker import Rotation
+from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["JointEvidence", "Learned", "learn_matrix", "mix", "price_of_number"]
+
+_MOST_PARTITIONS = 12
+_MOST_FACTORS = 5
+_WEIGHTS = np.linspace(0.0, 1.0, 11)
+_TRIED_WEIGHTS = (0.5, 0.75, 1.0)
+_ROUNDS = 50  # of the search for what factors explain of each feature
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A correlation ``(d, d)`` and what it must add to the log evidence to be believed, in nats.
+
+    That is half the logarithm of the number of rows for each number estimated (Schwarz), and the logarithm of the
+    number of choices.
+    """
+
+    matrix: FloatArray
+    price: float
+
+
+def mix(T: FloatArray, weight: float) -> FloatArray:
+    """``(1 - w) I + w T``, for a correlation ``T``."""
+    mixed = weight * T
+    np.fill_diagonal(mixed, 1.0)
+    return mixed
+
+
+class JointEvidence:
+    """Log evidence of all features together as a function of the correlation between them.
+
+    Features whose attributions do not vary have no part in it.
+    """
+
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters) -> None:
+        self.varies = np.flatnonzero(parameters.scale > 0)
+        own = parameters.of(self.varies)
+        with np.errstate(over="ignore"):
+            noise = np.minimum((U[:, self.varies] / own.scale).mean(axis=0), LARGEST_NOISE)
+        self.h = np.maximum(own.nugget + noise, LEAST_NUGGET)
+        self.spectrum, self.free_mean, self.n_rows = gram.spectrum, own.free_mean, len(Y)
+        self._z = self.spectrum.Q.T @ (Y[:, self.varies] / np.sqrt(own.scale))
+        freedom = self.n_rows - own.free_mean
+        self._constant = freedom * float((np.log(2 * np.pi * self.h) + np.log(own.scale)).sum())
+
+    def __call__(self, T: FloatArray) -> float:
+        """In nats, at the correlation ``T`` of all features."""
+        if not len(self.varies):
+            return 0.0
+        rotation = Rotation.of(T[np.ix_(self.varies, self.varies)], self.h)
+        w = 1.0 / (1.0 + self.spectrum.values[:, None] * rotation.values)
+        Z, o = self._z @ rotation.W, self.spectrum.ones[:, None]
+        deviance = self._constant - float(np.log(w).sum())
+        if self.free_mean:
+            precision = (o**2 * w).sum(axis=0)
+            Z = Z - o * ((o * Z * w).sum(axis=0) / precision)
+            deviance += float(np.log(precision).sum())
+        return -0.5 * (deviance + float((Z**2 * w).sum()))
+
+    def best_weight(self, T: FloatArray) -> tuple[float, float]:
+        """The weight of ``T`` against independence that has the highest evidence, and that evidence."""
+        values = [self(mix(T, weight)) for weight in _WEIGHTS]
+        best = int(np.argmax(values))
+        low, high = _WEIGHTS[max(best - 1, 0)], _WEIGHTS[min(best + 1, len(_WEIGHTS) - 1)]
+        found = minimize_scalar(
+            lambda w: -self(mix(T, float(w))), bounds=(low, high), method="bounded", options={"xatol": 1e-4}
+        )
+        return (float(found.x), -float(found.fun)) if -found.fun > values[best] else (_WEIGHTS[best], values[best])
+
+    def correlation(self) -> FloatArray:
+        """An estimate of the correlation between the features that vary.
+
+        One step of Fisher scoring from independence: for ``Q' y`` of two features, whose expected product in the i-th
+        place is ``q_i T_fg``, the mean of that product, weighted by what each place tells. It is shrunk as if
+        independence had been seen once.
+        """
+        q, o = self.spectrum.values[:, None], self.spectrum.ones[:, None]
+        w, z = 1.0 / (q + self.h), self._z
+        if self.free_mean:
+            z = z - o * ((o * z * w).sum(axis=0) / (o**2 * w).sum(axis=0))
+        product, information = np.sqrt(q) * z * w, q * w
+        found = (product.T @ product) / (information.T @ information + 1.0)
+        np.fill_diagonal(found, 1.0)
+        return np.asarray(np.clip(found, -1.0, 1.0))
+
+
+def learn_matrix(kind: str, evidence: JointEvidence, d: int) -> Learned:
+    """The correlation of the given kind that the attributions speak for most, beyond its price."""
+    C, varies = np.eye(d), evidence.varies
+    C[np.ix_(varies, varies)] = evidence.correlation()
+    of_number = price_of_number(evidence)
+    candidates = _partitions(C, of_number) if kind == "clusters" else _factors(C, of_number)
+
+    def worth(candidate: Learned) -> float:
+        return max(evidence(mix(candidate.matrix, weight)) for weight in _TRIED_WEIGHTS) - candidate.price
+
+    return max(candidates, key=worth, default=Learned(np.eye(d), 0.0))
+
+
+def price_of_number(evidence: JointEvidence) -> float:
+    return 0.5 * float(np.log(evidence.n_rows))
+
+
+def _partitions(C: FloatArray, of_number: float) -> Iterable[Learned]:
+    """Features in clusters, from few to many, with one correlation for each cluster."""
+    d = len(C)
+    if d < 2:
+        return
+    tree = linkage(squareform(1.0 - np.abs(C), checks=False), "average")
+    for n_clusters in np.unique(np.linspace(1, d - 1, min(_MOST_PARTITIONS, d - 1)).round().astype(int)):
+        labels = fcluster(tree, n_clusters, "maxclust")
+        clusters = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        clusters = [cluster for cluster in clusters if len(cluster) > 1]
+        choices = sum(_log_binomial(d, len(cluster)) + (len(cluster) - 1) * np.log(2) for cluster in clusters)
+        yield Learned(_blocks(C, clusters), len(clusters) * of_number + float(choices))
+
+
+def _blocks(C: FloatArray, clusters: list[IntArray]) -> FloatArray:
+    """One correlation within each cluster, none between them; a feature may take part with a negative sign."""
+    T = np.eye(len(C))
+    for cluster in clusters:
+        inside = C[np.ix_(cluster, cluster)]
+        sign = np.where(np.linalg.eigh(inside)[1][:, -1] < 0, -1.0, 1.0)
+        signs = np.outer(sign, sign)
+        pairs = len(cluster) * (len(cluster) - 1)
+        mean = ((signs * inside).sum() - len(cluster)) / pairs
+        T[np.ix_(cluster, cluster)] = np.clip(mean, 0.0, 1.0) * signs
+    np.fill_diagonal(T, 1.0)
+    return T
+
+
+def _factors(C: FloatArray, of_number: float) -> Iterable[Learned]:
+    """Low rank plus diagonal (principal axis factoring), one factor to a few."""
+    d = len(C)
+    for rank in range(1, min(_MOST_FACTORS, d - 1) + 1):
+        shared = np.abs(C - np.eye(d)).max(axis=1)  # the part of each feature that the factors explain
+        for _ in range(_ROUNDS):
+            reduced = C.copy()
+            np.fill_diagonal(reduced, shared)
+            values, V = np.linalg.eigh(reduced)
+            loadings = V[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
+            loadings /= np.maximum(np.linalg.norm(loadings, axis=1, keepdims=True), 1.0)
+            shared = (loadings**2).sum(axis=1)
+        T = loadings @ loadings.T
+        np.fill_diagonal(T, 1.0)
+        yield Learned(T, (rank * d - rank * (rank - 1) // 2) * of_number)
+
+
+def _log_binomial(n: int, k: int) -> float:
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

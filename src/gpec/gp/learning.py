@@ -1,0 +1,245 @@
+r"""The free parameters of a kernel, learned from attributions by marginal likelihood (see :mod:`gpec.gp.evidence`).
+
+A kernel that serves all features takes one eigendecomposition a step, and each feature its own best scale and nugget.
+One that differs by feature takes a Cholesky factor for each; there the nugget is shared while the lengths are learned,
+and the scale of a feature without noise is ``y' P y / (N - 1)``, the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.optimize import minimize
+from scipy.stats.qmc import Halton
+
+from gpec.data import Rows
+from gpec.data.rows import evenly_spaced
+from gpec.gp._gram import Spectrum, feature_grams
+from gpec.gp.evidence import LEAST_NUGGET, Curve, deviance, spread_of
+from gpec.kernels import Kernel, Matern
+from gpec.typing import FloatArray
+
+__all__ = ["learn_kernel"]
+
+# Free parameters -> the deviance, and its derivatives if they are asked for.
+Objective = Callable[..., tuple[float, FloatArray]]
+
+_ROWS = 300  # from which a kernel that serves all features is learned
+_ROWS_BY_FEATURE = 500  # and one that differs by feature
+_ROWS_FOR_STARTS = 100
+_ROWS_FOR_NATS = 200
+_STARTS = 3
+_NUGGETS = (LEAST_NUGGET, 1.0)
+_STEPS, _POLISH, _GLANCE = 40, 15, 4  # of a search from each start, of the last one, and lacking a term
+_LEAST_NATS = 1.0  # a term that adds less is switched off: it does not pay for its length
+
+
+def learn_kernel(
+    kernel: Kernel,
+    X: Any,
+    Y: FloatArray,
+    U: FloatArray,
+    output_scale: float | Literal["evidence"] = "evidence",
+    start: Kernel | None = None,
+) -> Kernel:
+    """The fitted kernel with the free parameters under which the attributions are most likely.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A fitted kernel; it is returned as it is if it has no free parameters or no attribution varies.
+    X : Rows or array of shape (N, D)
+        Explained rows. At most 300 of them are used, evenly spaced; 500 if the kernel differs by feature.
+    Y, U : arrays of shape (N, d)
+        Their attributions and noise variance. For a kernel that serves all features the noise enters as each feature's
+        mean over the rows.
+    output_scale : "evidence" or float
+        With "evidence" each feature has its own best scale and an unknown mean; with a number it has that scale and the
+        mean 0.
+    start : Kernel, optional
+        One learned for a similar task, from where the search sets out.
+
+    Notes
+    -----
+    Points that fill the bounded space of :attr:`Kernel.theta` evenly are tried first; from the best of them, and from
+    where the kernel stands, a search follows the gradient. For a kernel that differs by feature this happens on 100
+    rows, and the best is polished on all. Terms of a :class:`Matern` that add less than one nat are then left out;
+    ``off_`` names them, and ``nats_`` says what each of the others adds.
+    """
+    free_scale = isinstance(output_scale, str)
+    by_feature = kernel.varies_by_feature and free_scale
+    some = evenly_spaced(len(Y), _ROWS_BY_FEATURE if by_feature else _ROWS)
+    rows, Y, U = Rows.of(X)[some], Y[some], U[some]
+    spread = spread_of(Y)
+    varies = np.flatnonzero(spread > 0)
+    if kernel.n_dims == 0 or not len(varies) or len(rows) < 3 or not np.ptp(rows.embedded, axis=0).any():
+        return kernel
+    # a free scale makes units irrelevant; a given one has them
+    unit = spread[varies] if free_scale else np.ones(len(varies))
+    y, u = Y[:, varies] / unit, U[:, varies] / unit**2
+    if free_scale:
+        y = y - y.mean(axis=0)
+    if by_feature:
+        return _learn_by_feature(kernel, rows, y, u, varies, start)
+    objective = _all_features(kernel, rows, y, u.mean(axis=0), varies, Y.shape[1], output_scale)
+    bounds = kernel.bounds
+    design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
+    tried = np.vstack((np.clip(kernel.theta, *bounds.T), design))
+    best, _ = _search(objective, tried, bounds)
+    return kernel.with_theta(best)
+
+
+def _all_features(
+    kernel: Kernel,
+    rows: Rows,
+    y: FloatArray,
+    u: FloatArray,
+    varies: Any,
+    d: int,
+    output_scale: float | Literal["evidence"],
+) -> Objective:
+    """The deviance by :attr:`Kernel.theta`, each feature at its best scale and nugget or at the given scale."""
+    free_scale = isinstance(output_scale, str)
+
+    def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
+        tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
+        for features, gram in feature_grams(tried, rows, d):
+            own = np.flatnonzero(np.isin(varies, features))
+            if len(own):
+                K, pull = tried.gram_pullback(rows, gram.feature) if gradient else (gram.matrix, None)
+                curve = Curve(Spectrum.of(K), y[:, own], free_scale)
+                s, h = curve.best(u[own]) if free_scale else (np.full(len(own), float(output_scale)), u[own])
+                h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
+                total += float(curve.deviance(s, h).sum())
+                if pull is not None:
+                    slope += pull(curve.by_matrix(s, h))
+        return total, slope
+
+    return objective
+
+
+def _learn_by_feature(
+    kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, start: Kernel | None
+) -> Kernel:
+    """Lengths, a nugget for all features, and a scale for each noisy one."""
+    noisy = u.any(axis=0)
+    few = evenly_spaced(len(y), _ROWS_FOR_STARTS)
+    some = evenly_spaced(len(y), _ROWS_FOR_NATS)
+
+    def objective(kernel: Kernel, chosen: Any) -> Objective:
+        return _each_feature(kernel, rows[chosen], y[chosen], u[chosen], features, noisy)
+
+    bounds = np.vstack((kernel.bounds, np.log([_NUGGETS, *[(1e-4, 1e2)] * int(noisy.sum())])))
+    here = np.concatenate((_warm(kernel, start), np.log([1e-2]), np.zeros(int(noisy.sum()))))
+    here = np.clip(here, *bounds.T)
+    tried = here[None]
+    if start is None:
+        p = kernel.n_dims + 1
+        low = np.append(kernel.theta - np.log(10.0), np.log(1e-4))
+        high = np.append(kernel.theta + np.log(30.0), np.log(0.3))
+        design = np.tile(here, (24, 1))
+        design[:, :p] = np.clip(low + _halton(24, p) * (high - low), *bounds[:p].T)
+        tried = np.vstack((tried, design))
+    best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
+    if len(y) > len(few):
+        best, _ = _search(objective(kernel, slice(None)), best[None], bounds, steps=_POLISH)
+    kernel = kernel.with_theta(best[: kernel.n_dims])
+    if not isinstance(kernel, Matern):
+        return kernel
+    return _weighed(kernel, best[kernel.n_dims :], bounds[kernel.n_dims :], lambda k: objective(k, some))
+
+
+def _weighed(
+    kernel: Matern, others: FloatArray, bounds: FloatArray, objective: Callable[[Kernel], Objective]
+) -> Matern:
+    """The kernel without the terms that add nothing, and what the others add."""
+    off: list[str] = []
+    while True:
+        whole = objective(kernel)(np.append(kernel.theta, others), gradient=False)[0]
+        lacking: dict[str, tuple[float, Matern]] = {}
+        for name in kernel.terms_ if len(kernel.terms_) > 1 else ():
+            other = kernel.without(name)
+            around = np.vstack((other.bounds, bounds))
+            at, value = _search(objective(other), np.append(other.theta, others)[None], around, steps=_GLANCE)
+            lacking[name] = (float(value - whole) / 2, other.with_theta(at[: other.n_dims]))
+        least = min(lacking, key=lambda name: lacking[name][0], default=None)
+        if least is None or lacking[least][0] >= _LEAST_NATS:
+            break
+        off.append(least)
+        kernel = lacking[least][1]
+    kernel = kernel.with_theta(kernel.theta)
+    kernel.nats_ = {name: nats for name, (nats, _) in lacking.items()}
+    kernel.off_ = off
+    return kernel
+
+
+def _each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any) -> Objective:
+    """The deviance by theta, the logarithm of the nugget, and those of the scales of noisy features."""
+    n, p = len(y), kernel.n_dims
+    ones = np.ones(n)
+
+    def objective(x: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
+        tried, g, scales = kernel.with_theta(x[:p]), np.exp(x[p]), np.exp(x[p + 1 :])
+        total, slope, i = 0.0, np.zeros(len(x)), 0
+        for column, feature in enumerate(features):
+            A, pull = tried.gram_pullback(rows, feature) if gradient else (tried.gram(rows, feature), None)
+            A[np.diag_indices(n)] += g + (u[:, column] / scales[i] if noisy[column] else 0.0)
+            L, info = dpotrf(A, lower=1, clean=1)
+            if info:  # a matrix of rounding
+                return 1e30, np.zeros(len(x))
+            white = solve_triangular(L, np.column_stack((y[:, column], ones)), lower=True, check_finite=False)
+            precision = float(white[:, 1] @ white[:, 1])
+            quadratic = float(white[:, 0] @ white[:, 0] - (white[:, 0] @ white[:, 1]) ** 2 / precision)
+            s = scales[i] if noisy[column] else max(quadratic / (n - 1), 1e-300)
+            logarithm = 2 * np.log(np.diag(L)).sum() + np.log(precision)
+            total += float(deviance(quadratic, logarithm, s, n - 1))
+            if pull is not None:
+                Py, one = solve_triangular(L, white, lower=True, trans="T", check_finite=False).T
+                Py = Py - one * ((white[:, 0] @ white[:, 1]) / precision)
+                halves = np.column_stack((one / np.sqrt(precision), Py / np.sqrt(s)))
+                # A^-1 comes as its lower half: against symmetric matrices twice that, less the diagonal, is as good
+                W, _ = dpotri(L, lower=1)
+                diagonal = np.diag(W).copy()
+                W *= 2.0
+                W[np.diag_indices(n)] = diagonal
+                W -= halves @ halves.T
+                diagonal -= np.einsum("ij,ij->i", halves, halves)
+                slope[:p] += pull(W)
+                slope[p] += g * diagonal.sum()
+                if noisy[column]:
+                    slope[p + 1 + i] = (n - 1) - quadratic / s - diagonal @ u[:, column] / s
+            i += int(noisy[column])
+        return total, slope
+
+    return objective
+
+
+def _search(
+    objective: Objective, tried: FloatArray, bounds: FloatArray, steps: int = 15_000
+) -> tuple[FloatArray, float]:
+    """The best point found from the best of those tried, and its deviance."""
+    values = np.array([objective(x, gradient=False)[0] for x in tried])
+    starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
+    options = {"maxiter": steps}
+    found = [minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options) for x in starts]
+    best = min(found, key=lambda fit: float(fit.fun))
+    return (best.x, float(best.fun)) if best.fun <= values.min() else (tried[values.argmin()], float(values.min()))
+
+
+def _halton(n: int, p: int) -> FloatArray:
+    return np.asarray(Halton(p, scramble=False).random(n + 1)[1:])
+
+
+def _warm(kernel: Kernel, start: Kernel | None) -> FloatArray:
+    """Where another kernel ended, as far as its parameters have the same names."""
+    if start is None:
+        return kernel.theta
+    if isinstance(kernel, Matern) and isinstance(start, Matern):
+        known = {name: part.theta for name, part in start.terms_.items()}
+        parts = [(part.theta, known.get(name)) for name, part in kernel.terms_.items()]
+        return np.concatenate([own if other is None or len(other) != len(own) else other for own, other in parts])
+    return start.theta if start.n_dims == kernel.n_dims else kernel.theta

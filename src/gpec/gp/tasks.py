@@ -1,0 +1,310 @@
+"""Dependent features (App. C.4): the attributions of all features as one vector-valued Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from gpec._randomness import stream
+from gpec._validation import check_choice, check_finite_array
+from gpec.data import Rows
+from gpec.errors import InputError, ParameterTypeError
+from gpec.gp._gram import Gram
+from gpec.gp._solver import DenseSolver, Prediction, Solver
+from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, price_of_number
+from gpec.gp._task_solver import TaskSolver
+from gpec.gp.evidence import Parameters, fit_parameters
+from gpec.gp.posterior import JITTER, Posterior
+from gpec.kernels import Kernel
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior"]
+
+_MOST_ROWS = 5_000
+_EVIDENCE_ROWS = 1_000
+_ROUNDING = 1e-10  # of eigenvalues and of differences across the diagonal, against the largest entry
+_LARGEST_WEIGHT = 1e8  # of a graph; beyond it the inverse is lost in rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """How the attributions of features depend on each other.
+
+    Attributes
+    ----------
+    matrix : array of shape (d, d)
+        The correlation ``T`` between features that was asked for, or learned.
+    weight : float
+        ``w``: the correlation in use is ``(1 - w) I + w T``. 0 switches ``T`` off.
+    log_evidence, log_evidence_independent : float
+        Log evidence of the attributions with it and with independent features, in nats.
+    """
+
+    matrix: FloatArray
+    weight: float
+    log_evidence: float
+    log_evidence_independent: float
+
+    @property
+    def mixed(self) -> FloatArray:
+        """The correlation in use."""
+        return mix(self.matrix, self.weight)
+
+
+class TaskPosterior(Posterior):
+    r"""Exact posterior of dependent features.
+
+    The attributions of all features at all rows have the covariance ``S (x) K + diag(noise)`` with one kernel matrix
+    ``K`` and ``S = D T D``: ``T`` is the correlation between features, ``D`` has the roots of their output scales. An
+    unknown mean of each feature is integrated out.
+
+    Noise that is the same at all rows costs no more than independent features. Noise that varies over them takes a
+    matrix of the size of rows times features, up to 6,000; beyond that each variance is found by conjugate gradients,
+    which is slow for many rows. Features that ``T`` does not link, directly or through others, are solved apart.
+
+    Parameters
+    ----------
+    kernel, rows, Y, U, parameters, jitter
+        See :class:`Posterior`. The kernel must be the same for all features.
+    tasks : Tasks
+        The dependence of the features. It and ``parameters`` are all that was learned.
+    gram : Gram or None
+        The kernel matrix, where it was made already.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Any,
+        Y: FloatArray,
+        U: FloatArray,
+        parameters: Parameters,
+        jitter: float = JITTER,
+        *,
+        tasks: Tasks,
+        gram: Gram | None = None,
+    ) -> None:
+        _require_one_kernel(kernel)
+        self.tasks = tasks
+        self._gram = Gram(kernel, Rows.of(rows), None) if gram is None else gram
+        varies = parameters.scale > 0
+        self._T = np.where(np.outer(varies, varies), tasks.mixed, np.eye(len(varies)))
+        parts = _linked(self._T)
+        self._order = np.argsort(np.concatenate(parts))
+        super().__init__(
+            kernel, self._gram.rows, Y, U, parameters, jitter, grams=[(part, self._gram) for part in parts]
+        )
+
+    def _solver(self, features: IntArray, gram: Gram) -> Solver:
+        T = self._T[np.ix_(features, features)]
+        of_features = self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter
+        if (T - np.eye(len(T))).any():
+            return TaskSolver(gram, *of_features, T)
+        return DenseSolver(gram, *of_features)
+
+    def predict(self, X: Any) -> Prediction:
+        k, diagonal = self._gram.cross(Rows.of(X))
+        parts = [solver.predict(k, diagonal) for _, solver in self._solvers]
+        return Prediction(
+            self._gather([part.mean for part in parts]),
+            self._gather([part.boundary_variance for part in parts]),
+            self._gather([part.noise_variance for part in parts]),
+            sum(part.n_clamped for part in parts),
+        )
+
+    def joint_covariance(self, X: Any) -> FloatArray:
+        """Joint covariance ``(n, d, d)`` of the latent explanations of all features at each row, without the nugget.
+
+        With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
+        """
+        k, diagonal = self._gram.cross(Rows.of(X))
+        joint = np.zeros((len(k), *self._T.shape))
+        for features, solver in self._solvers:
+            if isinstance(solver, TaskSolver):
+                joint[:, features[:, None], features] = solver.between_features(k, diagonal)
+            else:
+                nugget = self.parameters.scale[features] * self.parameters.nugget[features]
+                joint[:, features, features] = np.maximum(solver.predict(k, diagonal).variance - nugget, 0.0)
+        return joint
+
+    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> TaskPosterior:
+        gram = self._gram.extended(Rows.of(rows))
+        Y, U = np.concatenate((self.Y, Y)), np.concatenate((self.U, U))
+        return TaskPosterior(self.kernel, gram.rows, Y, U, self.parameters, self.jitter, tasks=self.tasks, gram=gram)
+
+    def _gather(self, parts: list[FloatArray]) -> FloatArray:
+        return np.concatenate(parts, axis=-1)[..., self._order]
+
+
+def make_task_posterior(
+    kernel: Kernel,
+    X: Any,
+    Y: FloatArray,
+    U: FloatArray,
+    task_kernel: Any,
+    output_scale: float | Literal["evidence"],
+    seed: int,
+    parameters: Parameters | None = None,
+) -> TaskPosterior:
+    """The posterior of dependent features given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
+
+    With ``output_scale="evidence"``, scales and nuggets are those of independent features, learned from at most 1,000
+    rows unless they are known. A task matrix counts as a correlation then: each feature's own scale takes the place of
+    its diagonal. The evidence of all features together decides how much of it is used. It is not used at all unless it
+    adds more to the log evidence than its number of free parameters, and the choice of clusters, would add by chance.
+
+    With a number, the covariance is ``output_scale * B (x) K`` for a given matrix ``B``, as in App. C.4.
+    """
+    rows, (N, d) = Rows.of(X), Y.shape
+    _require_one_kernel(kernel)
+    given = check_task_kernel(task_kernel, d)
+    if N > _MOST_ROWS:
+        raise InputError(
+            f"task_kernel takes at most {_MOST_ROWS} explained rows, got {N}; explain fewer or use task_kernel=None."
+        )
+    gram = Gram(kernel, rows)
+    some = np.sort(stream(seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
+    seen, y, u = gram if len(some) == N else Gram(kernel, rows[some]), Y[some], U[some]
+    diagonal = np.ones(d) if given is None else np.diag(given)
+    T = None if given is None else _correlation(given)
+    if parameters is None and not isinstance(output_scale, str):
+        parameters = Parameters(float(output_scale) * diagonal, np.zeros(d), free_mean=False)
+    elif parameters is None:
+        parameters = fit_parameters([(np.arange(d), seen)], y, u, average=True)
+    tasks = _learn_tasks(task_kernel, T, JointEvidence(seen, y, u, parameters), d, isinstance(output_scale, str))
+    return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks, gram=gram)
+
+
+def check_task_kernel(task_kernel: Any, d: int, names: Sequence[str] | None = None) -> FloatArray | None:
+    """The matrix ``(d, d)`` that ``task_kernel`` states; None if it is to be learned, or None.
+
+    Parameters
+    ----------
+    task_kernel : None, "clusters", "low_rank", array of shape (d, d) or {"graph": array of shape (d, d)}
+        A matrix must be symmetric and positive semi-definite, with a diagonal greater than 0. For a graph with
+        adjacency ``A >= 0`` and Laplacian ``L`` it is ``(I + L)^-1``; loops do not matter.
+    d : int
+        The number of features.
+    names : sequence of str, or None
+        Their names. A DataFrame is put into their order, and messages use them.
+
+    Raises
+    ------
+    InputError, ParameterTypeError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> from gpec.gp.tasks import check_task_kernel
+    >>> check_task_kernel({"graph": [[0, 1], [1, 0]]}, 2).round(3)
+    array([[0.667, 0.333],
+           [0.333, 0.667]])
+    """
+    if task_kernel is None:
+        return None
+    if isinstance(task_kernel, str):
+        check_choice("task_kernel", task_kernel, ("clusters", "low_rank"))
+        return None
+    if not hasattr(task_kernel, "__len__"):
+        raise ParameterTypeError(
+            f"task_kernel={task_kernel!r} must be None, 'clusters', 'low_rank', a ({d}, {d}) matrix or "
+            "{'graph': adjacency}."
+        )
+    if not isinstance(task_kernel, dict):
+        return _check_matrix(_square("task_kernel", task_kernel, d, names), names)
+    if list(task_kernel) != ["graph"]:
+        raise InputError(f"task_kernel has the keys {list(task_kernel)}; a graph is stated as {{'graph': adjacency}}.")
+    A = _square("task_kernel['graph']", task_kernel["graph"], d, names)
+    if A.min() < 0:
+        i, j = np.unravel_index(int(A.argmin()), A.shape)
+        raise InputError(
+            f"task_kernel['graph'] has {A[i, j]:.6g} between features {_name(i, names)} and {_name(j, names)}; "
+            "the weights of a graph must be at least 0."
+        )
+    if A.max() > _LARGEST_WEIGHT:
+        raise InputError(
+            f"task_kernel['graph'] has a weight of {A.max():.3g}; the weights of a graph must be at most "
+            f"{_LARGEST_WEIGHT:g}, which makes two features all but the same."
+        )
+    inverse = np.linalg.inv(np.eye(d) + np.diag(A.sum(axis=1)) - A)
+    return np.asarray((inverse + inverse.T) / 2)
+
+
+def _square(argument: str, value: Any, d: int, names: Sequence[str] | None) -> FloatArray:
+    """A symmetric matrix of the right size."""
+    if names is not None and hasattr(value, "columns") and hasattr(value, "reindex"):
+        if sorted(map(str, value.columns)) != sorted(names) or sorted(map(str, value.index)) != sorted(names):
+            raise InputError(f"{argument} must have the names of the features as its index and columns: {list(names)}.")
+        value = value.set_axis(map(str, value.index)).set_axis(map(str, value.columns), axis=1)
+        value = value.reindex(index=list(names), columns=list(names))
+    B = check_finite_array(argument, value)
+    if B.shape != (d, d):
+        raise InputError(f"{argument} has shape {B.shape} but there are {d} features; it must have shape ({d}, {d}).")
+    off = np.abs(B - B.T)
+    if off.max() > _ROUNDING * np.abs(B).max():
+        i, j = np.unravel_index(int(off.argmax()), off.shape)
+        raise InputError(
+            f"{argument} has {B[i, j]:.6g} from feature {_name(i, names)} to {_name(j, names)} and {B[j, i]:.6g} back; "
+            "it must be symmetric."
+        )
+    return (B + B.T) / 2
+
+
+def _check_matrix(B: FloatArray, names: Sequence[str] | None) -> FloatArray:
+    """``B`` if it is a covariance."""
+    diagonal = np.diag(B)
+    if diagonal.min() <= 0:
+        f = int(diagonal.argmin())
+        raise InputError(
+            f"task_kernel has {diagonal[f]:.6g} on its diagonal at feature {_name(f, names)}; all must be above 0."
+        )
+    least = float(np.linalg.eigvalsh(_correlation(B))[0])
+    if least < -_ROUNDING * len(B):
+        raise InputError(
+            f"task_kernel is not positive semi-definite: as a correlation its least eigenvalue is {least:.3g}; "
+            "bring its entries off the diagonal closer to 0."
+        )
+    return B
+
+
+def _correlation(B: FloatArray) -> FloatArray:
+    root = np.sqrt(np.diag(B))
+    return B / root[:, None] / root
+
+
+def _name(f: Any, names: Sequence[str] | None) -> str:
+    return str(int(f)) if names is None else repr(names[int(f)])
+
+
+def _require_one_kernel(kernel: Kernel) -> None:
+    if kernel.varies_by_feature:
+        raise InputError(
+            "task_kernel needs one kernel for all features, so it excludes Own; "
+            "choose a kernel without it or use task_kernel=None."
+        )
+
+
+def _learn_tasks(task_kernel: Any, T: FloatArray | None, evidence: JointEvidence, d: int, free_scale: bool) -> Tasks:
+    """The correlation between features and the weight that evidence gives it; ``T`` is the one stated."""
+    independent = evidence(np.eye(d))
+    if task_kernel is None:
+        return Tasks(np.eye(d), 0.0, independent, independent)
+    if T is not None and not free_scale:
+        return Tasks(T, 1.0, evidence(T), independent)
+    asked = learn_matrix(task_kernel, evidence, d) if T is None else Learned(T, price_of_number(evidence))
+    weight, found = evidence.best_weight(asked.matrix)
+    if found - independent <= asked.price:
+        weight, found = 0.0, independent
+    return Tasks(asked.matrix, weight, found, independent)
+
+
+def _linked(T: FloatArray) -> list[IntArray]:
+    """Features that depend on each other, directly or through others; before them all that depend on none."""
+    _, label = connected_components(T != 0, directed=False)
+    alone = np.bincount(label)[label] == 1
+    parts = [np.flatnonzero(alone), *(np.flatnonzero(label == part) for part in np.unique(label[~alone]))]
+    return [part for part in parts if len(part)]
