@@ -5,6 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from explanation_helpers import explanation
+from gpec.calibration import Scores
+from gpec.errors import InputError
+from gpec.promises import SimilarRows, Value
 from gpec.trust import firm_share, sign_certainty, trust_words
 
 
@@ -38,3 +41,125 @@ def test_firm_share_weighs_features_by_size():
     e = known([[3.0, -1.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]])
     assert firm_share(e) == pytest.approx([0.75, 1.0])
     assert firm_share(e[0]) == pytest.approx(0.75)
+
+
+# Over similar rows
+
+
+def among_similar(values, offset, deviation, scores=None):
+    """An explanation whose similar rows differ by these offsets and deviations ``(n, d, K)``."""
+    values, offset = np.asarray(values, float), np.asarray(offset, float)
+    deviation = np.broadcast_to(np.asarray(deviation, float), offset.shape)
+    square = (offset**2 + deviation**2).mean(axis=-1)
+    names = [f"f{j}" for j in range(values.shape[1])]
+    parts = {"values": values, "boundary_variance": square, "noise_variance": np.zeros_like(square)}
+    rule = SimilarRows(offset, deviation, scores, "a test row")
+    return explanation(*values.shape, rule=rule, feature_names=names, **parts)
+
+
+def test_sign_certainty_is_the_share_of_similar_rows_that_keep_the_sign():
+    offset = [[[0.0, -0.5, -1.5, -2.5], [0.0, 0.0, 0.0, 0.0]]]
+    known = among_similar([[1.0, -1.0]], offset, 0.0)
+    assert known.sign_certainty[0].tolist() == [0.5, 1.0]
+    likely = among_similar([[1.0, -1.0]], offset, 0.5)
+    expected = norm.cdf(np.array([1.0, 0.5, -0.5, -1.5]) / 0.5).mean()
+    assert likely.sign_certainty[0] == pytest.approx([expected, norm.cdf(2.0)])
+
+
+def test_an_exact_value_whose_neighbourhood_agrees_is_firm():
+    e = among_similar([[-0.107, 0.0]], [[[0.01, -0.01], [0.0, 0.0]]], 1e-3)
+    assert e.sign_certainty[0] == pytest.approx([1.0, 0.5])
+    assert e.trust()[0].tolist() == ["high", "low"]
+    assert trust_words(e)[0].tolist() == ["firm", "unclear"]
+
+
+def test_certainties_widen_with_the_intervals():
+    """Calibration that makes intervals twice as wide makes signs less certain, as if similar rows differed twice."""
+    values, offset = np.array([[1.0, -2.0]]), np.random.default_rng(0).normal(size=(1, 2, 5))
+    plain = among_similar(values, offset, 0.4)
+    ratio = plain.interval(0.95)[1] - values  # the half-width without scores
+    scores = Scores(np.tile(2 * ratio / plain.std, (40, 1)), np.ones(40), fresh=True)
+    calibrated = among_similar(values, offset, 0.4, scores)
+    np.testing.assert_allclose(calibrated.width, 2 * plain.width)
+    expected = among_similar(values, 2 * offset, 0.8).sign_certainty
+    np.testing.assert_allclose(calibrated.sign_certainty, expected, rtol=1e-9)
+
+
+def test_firm_signs_of_a_value_are_those_whose_interval_excludes_zero():
+    rng = np.random.default_rng(1)
+    scores = Scores(rng.gamma(2.0, size=(60, 3)), np.ones(60), fresh=True)
+    e = explanation(40, values=5 * rng.normal(size=(40, 3)), rule=Value(scores))
+    excludes = e.lower * e.upper > 0
+    assert 5 < excludes.sum() < 115
+    np.testing.assert_array_equal(e.sign_certainty >= 0.975, excludes)
+
+
+class TestRanks:
+    def test_against_draws(self):
+        rng = np.random.default_rng(2)
+        values, offset = rng.normal(size=(3, 4)), 0.5 * rng.normal(size=(3, 4, 8))
+        deviation = rng.uniform(0.1, 0.8, size=(3, 4, 8))
+        e = among_similar(values, offset, deviation)
+        drawn = values[None, :, :, None] + offset + deviation * rng.normal(size=(20_000, 3, 4, 8))
+        order = np.argsort(-np.abs(drawn), axis=2)
+        for k in (1, 2, 3):
+            top = np.stack([(order[:, :, :k] == f).any(axis=2).mean(axis=(0, 2)) for f in range(4)], axis=1)
+            np.testing.assert_allclose(e.rank_certainty(k), top, atol=0.11)  # of 320 draws: four standard errors
+        np.testing.assert_array_equal(e.rank_certainty(4), np.ones((3, 4)))
+
+    def test_known_ranks(self):
+        e = among_similar([[3.0, -2.0, 1.0]], np.zeros((1, 3, 5)), 0.0)
+        assert e.rank_certainty(1)[0].tolist() == [1.0, 0.0, 0.0]
+        assert e.rank_certainty(2)[0].tolist() == [1.0, 1.0, 0.0]
+        # one of four similar rows turns the order of the first two around
+        turned = among_similar([[3.0, -2.0, 1.0]], [[[0, 0, 0, -2.5], [0] * 4, [0] * 4]], 0.0)
+        assert turned.rank_certainty(1)[0].tolist() == [0.75, 0.25, 0.0]
+        assert turned[0].rank_certainty(1).tolist() == [0.75, 0.25, 0.0]
+
+    @pytest.mark.parametrize("classes", [None, 4])
+    def test_they_add_up_to_k_for_each_row_and_output(self, classes):
+        e = explanation(classes=classes)
+        for k in (1, 2, 3):
+            found = e.rank_certainty(k)
+            assert found.shape == e.shape
+            assert found.sum(axis=1) == pytest.approx(k)
+        np.testing.assert_array_equal(e.rank_certainty(2), e.rank_certainty(2))
+
+    def test_rows_do_not_depend_on_those_beside_them(self, monkeypatch):
+        e = explanation(50)
+        whole = e.rank_certainty(1)
+        monkeypatch.setattr("gpec.trust._NUMBERS", 4_000)
+        np.testing.assert_array_equal(e.rank_certainty(1), whole)
+        np.testing.assert_array_equal(e[7].rank_certainty(1), whole[7])
+
+    @pytest.mark.parametrize("k", [0, 4, -1, 1.5, True, "two", None])
+    def test_numbers_that_are_none(self, k):
+        with pytest.raises((InputError, TypeError), match="k="):
+            explanation().rank_certainty(k)
+
+    def test_one_feature_has_no_rank(self):
+        with pytest.raises(InputError, match="needs all features of a row"):
+            explanation()["age"].rank_certainty(1)
+
+
+class TestLevels:
+    def test_by_the_certainty_of_the_sign(self):
+        e = known([1.97, 1.95, 1.1, 0.9, 0.0], [1.0] * 5)
+        assert e.trust()[0].tolist() == ["high", "medium", "medium", "low", "low"]
+
+    def test_by_the_thirds_of_a_reference(self):
+        reference = known(np.zeros((9, 2)), np.column_stack((np.arange(1, 10), 10 * np.arange(1, 10))))
+        e = known([[1.0, 1.0]] * 3, [[3.0, 30.0], [5.0, 70.0], [8.0, 10.0]])
+        assert e.trust(reference).tolist() == [["high", "high"], ["medium", "low"], ["low", "high"]]
+        assert e[1].trust(reference).tolist() == ["medium", "low"]
+
+    def test_thirds_of_the_reference_itself(self):
+        e = explanation(90)
+        levels = e.trust(e)
+        for word in ("high", "medium", "low"):
+            assert ((levels == word).sum(axis=0) == 30).all()
+
+    @pytest.mark.parametrize("reference", [explanation()[0], explanation()[:, ["age", "bmi"]], explanation()["age"]])
+    def test_references_that_do_not_fit(self, reference):
+        with pytest.raises(InputError, match="several rows with the same features"):
+            explanation().trust(reference)

@@ -15,9 +15,10 @@ from gpec._randomness import stream
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.calibration import Calibration, Scores
-from gpec.errors import CalibrationWarning
+from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
 from gpec.explainers.attribution import check_attribution
+from gpec.explainers.grouped import grouped
 from gpec.typing import FloatArray
 
 __all__ = ["calibrate_on", "check_given", "check_itself"]
@@ -28,6 +29,8 @@ _ROUNDING = 1e-9  # of the size of attributions
 
 def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: Settings) -> Calibration:
     """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
+    if fitted.neighbourhood is None:
+        raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
     seen = fitted.explained_before(Z)
     if seen.any():
         warnings.warn(
@@ -41,8 +44,8 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: 
     found = likely_values(fitted, Z, now)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     value = Scores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
-    if fitted.neighbourhood is None or given is not None:
-        return Calibration(None, value)
+    if given is not None:
+        return replace(fitted.calibration, value=value)
     similar = fitted.neighbourhood.rows(Z)
     there = _explain_one_of(fitted, similar, now)
     return Calibration(Scores(_score_changes(fitted, Z, answer, similar, there, now), weights, fresh), value)
@@ -53,7 +56,9 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     if attributions is None:
         return None
     values = check_finite_array("attributions", attributions)
-    return check_attribution(Attribution(values), n, fitted.ground.schema.n_features, fitted.ground.model, given=True)
+    ground = fitted.ground
+    answer = check_attribution(Attribution(values), n, ground.schema.n_features, ground.model, given=True)
+    return grouped(answer, ground.groups)
 
 
 def check_itself(fitted: Fitted, now: Settings) -> Fitted:

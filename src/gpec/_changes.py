@@ -96,7 +96,7 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
     residual, variance = (
         np.stack([getattr(part, name) for part in parts], axis=2) for name in ("residual", "variance")
     )
-    if fitted.observation.adds_up_to is not None:  # then residuals add up to 0
+    if fitted.observation.adds_up_to is not None and fitted.common_base(1) is not None:  # then residuals add up to 0
         share, variance = _shares(variance)
         residual = residual - share * residual.sum(axis=1, keepdims=True)
     return residual, np.sqrt(np.maximum(variance, _least_variance(fitted)))

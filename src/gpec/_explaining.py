@@ -92,7 +92,7 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> 
 def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
     rows = fitted.ground.rows(Z)
-    shape = (len(Z), Z.shape[1], len(fitted.layers))
+    shape = (len(Z), len(fitted.ground.groups), len(fitted.layers))
     mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
 
     def block(part: slice) -> int:
@@ -129,7 +129,8 @@ def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: A
         fitted.calibration.at_the_door().similar,
         nearby.phrase,
     )
-    return Intervals(answer, square - changes.noise_variance, changes.noise_variance, rule)
+    boundary = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
+    return Intervals(answer, boundary, changes.noise_variance, rule)
 
 
 def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
@@ -165,8 +166,8 @@ def make_explanation(
         noise_variance=at_the_door(found.noise_variance),
         explainer_variance=shown.variance,
         base_values=shown.base_values,
-        data=Z if schema.plain else np.asarray(schema.decode(Z), dtype=object),
-        feature_names=list(schema.names),
+        data=fitted.ground.groups.data(Z, schema),
+        feature_names=list(fitted.ground.groups.names),
         output_names=names if several else names[1],
         confidence_level=level,
         diagnostics=diagnostics,

@@ -18,6 +18,7 @@ from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Posterior
 from gpec.gp.posterior import JITTER
+from gpec.gp.tasks import TaskPosterior
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.similar import Neighbourhood
@@ -93,7 +94,15 @@ class Layer:
 
     def state(self) -> dict[str, Any]:
         learned = vars(self.posterior.parameters)
-        return {"graph": self.graph.state(), "kernel": self.kernel.state(), "parameters": learned}
+        tasks = vars(self.posterior.tasks) if isinstance(self.posterior, TaskPosterior) else None
+        return {"graph": self.graph.state(), "kernel": self.kernel.state(), "parameters": learned, "tasks": tasks}
+
+    def describe_tasks(self) -> dict[str, float] | None:
+        """How much of the dependence between features is used, and what it adds in nats."""
+        if not isinstance(self.posterior, TaskPosterior):
+            return None
+        tasks = self.posterior.tasks
+        return {"weight": tasks.weight, "nats": tasks.log_evidence - tasks.log_evidence_independent}
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +181,8 @@ class Fitted:
             "components": [layer.graph.n_components for layer in layers],
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],
+            "kernel_by_feature": layers[0].kernel.varies_by_feature,
+            "tasks": [layer.describe_tasks() for layer in layers],
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],
             "jitter": JITTER,

@@ -14,11 +14,13 @@ from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
-from gpec.data import Rows, Schema
+from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers.grouped import GroupedExplainer
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
+from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel
 from gpec.models import Model
 from gpec.similar import Similar, make_similar
@@ -34,13 +36,14 @@ class Ground:
     settings: Settings
     schema: Schema
     model: Model
+    groups: Groups  # what attributions are about: columns, or groups of them
     explainer: Explainer | None
     background: FloatArray  # encoded
     seed: int
 
     def rows(self, Z: FloatArray, name: str = "X") -> Rows:
         """Encoded rows as kernels see them."""
-        return Rows(self.schema.embed(Z, name), Z, self.schema.coordinates, self.model.log_odds)
+        return Rows(self.schema.embed(Z, name), Z, self.groups.coordinates(self.schema), self.model.log_odds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ def state_problem(
     model: Any, settings: Settings, X: Any, X_explained: Any, attributions: Any, variance: Any
 ) -> Problem:
     """Check the rows of ``fit`` and find out what the words among the settings mean."""
-    make_kernel(settings.kernel, settings.lam, settings.rho)  # refuses what can never be used
+    kernel = make_kernel(settings.kernel, settings.lam, settings.rho, shared=settings.task_kernel is not None)
     similar = make_similar(settings.similar)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     seed = make_seed(settings.random_state)
@@ -68,6 +71,12 @@ def state_problem(
     )
     if similar is not None:
         similar.check(schema)
+    groups = Groups.of(settings.groups, schema)
+    if settings.task_kernel is not None:
+        require_one_kernel(kernel)
+        check_task_kernel(settings.task_kernel, len(groups), groups.names)
+    if explainer is not None and not groups.single:
+        explainer = GroupedExplainer(explainer, groups)
     sampler = make_sampler(settings.boundary, schema)
     if isinstance(sampler, Sampler):
         sampler.check()
@@ -79,7 +88,7 @@ def state_problem(
         explained = Z if attributions is not None or len(Z) <= settings.n_explained else None
     n = settings.n_explained if explained is None else len(explained)
     given = _given_attribution(settings.noise, attributions, variance, n, schema)
-    check_noise_shape(settings.noise, n, schema.n_features)
+    check_noise_shape(settings.noise, n, len(groups))
     if given is None and explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     if settings.learns_scale and n < 3:
@@ -88,7 +97,7 @@ def state_problem(
         )
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     background = check_background(settings.background, schema, Z, seed)
-    ground = Ground(settings, schema, checked, explainer, background, seed)
+    ground = Ground(settings, schema, checked, groups, explainer, background, seed)
     return Problem(ground, similar, sampler, Z, explained, given)
 
 

@@ -10,10 +10,12 @@ from gpec._settings import Settings
 from gpec._stages import condition
 from gpec.boundary import BoundarySample
 from gpec.calibration import Calibration
-from gpec.data import Schema
+from gpec.data import Groups, Schema
 from gpec.explainers import make_explainer
+from gpec.explainers.grouped import GroupedExplainer
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
+from gpec.gp.tasks import Tasks
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.similar import FunctionOfRows, Neighbourhood, SimilarFunction, make_similar
@@ -31,14 +33,18 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     probe.require_same(checked)
     boundary.require_belongs(checked, int(state["seed"]))
+    groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    ground = Ground(settings, schema, checked, explainer, state["background"], int(state["seed"]))
+    if explainer is not None and not groups.single:
+        explainer = GroupedExplainer(explainer, groups)
+    ground = Ground(settings, schema, checked, groups, explainer, state["background"], int(state["seed"]))
     observation = Observation.from_state(state["observation"])
     rows, layers = ground.rows(observation.rows), []
     for output, layer in enumerate(state["layers"]):
         graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
         parameters = Parameters(**layer["parameters"])
-        layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters)))
+        tasks = None if layer["tasks"] is None else Tasks(**layer["tasks"])
+        layers.append(Layer(graph, kernel, condition(ground, kernel, rows, observation, output, parameters, tasks)))
     kept = state["neighbourhood"]
     neighbourhood = None if kept is None else Neighbourhood.from_state(kept, schema)
     again = make_similar(settings.similar)

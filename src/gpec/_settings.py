@@ -25,6 +25,8 @@ class Settings:
     explainer: Any
     kernel: Any
     similar: Any
+    task_kernel: Any
+    groups: Any
     lam: float | Literal["auto", "evidence"]
     rho: float | Literal["auto", "evidence"]
     boundary: Any
@@ -89,6 +91,11 @@ class Settings:
             plain["noise"] = np.asarray(self.noise)
         if not _is_plain(self.categorical_features):
             plain["categorical_features"] = list(np.asarray(self.categorical_features, dtype=object))
+        if not _is_plain(self.task_kernel):
+            graph = isinstance(self.task_kernel, dict)
+            plain["task_kernel"] = dict(self.task_kernel) if graph else np.asarray(self.task_kernel)
+        if self.groups is not None:
+            plain["groups"] = {name: list(columns) for name, columns in self.groups.items()}
         return plain
 
     def _items(self) -> list[tuple[str, Any]]:

@@ -29,9 +29,11 @@ from gpec.data import Rows
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explainers.base import check_attribution
+from gpec.explainers.grouped import grouped
 from gpec.explainers.noise import noise_variance, observe
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior
+from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
 from gpec.kernels import Kernel, make_kernel
 from gpec.similar import Neighbourhood
 from gpec.typing import FloatArray
@@ -151,6 +153,7 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
     learned = {} if explainer is None else explainer.fitted_state()
     if problem.given is not None:
         answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
+        answer = grouped(answer, ground.groups)
         U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
         _check_noise_size(answer, U, ground.settings)
         adds_up_to = _sum_of(answer, explained)
@@ -244,7 +247,8 @@ def fit_kernel(
 ) -> Kernel:
     """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
     s, values = problem.ground.settings, observation.attribution.values
-    kernel = make_kernel(s.kernel, s.lam, s.rho, values.shape[1] * values.shape[2])
+    shared = s.task_kernel is not None
+    kernel = make_kernel(s.kernel, s.lam, s.rho, values.shape[1] * values.shape[2], shared=shared)
     kernel = kernel.__sklearn_clone__().fit(graph, rows)
     with one_blas_thread():
         return learn_kernel(kernel, rows, values[:, :, output], observation.U[:, :, output], s.output_scale, start)
@@ -257,11 +261,17 @@ def condition(
     observation: Observation,
     output: int,
     parameters: Parameters | None = None,
+    tasks: Tasks | None = None,
 ) -> Posterior:
-    """The posterior of one output given its attributions; parameters are learned unless they are known."""
+    """The posterior of one output given its attributions; parameters and tasks are learned unless they are known."""
     Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    s = ground.settings
     with one_blas_thread():  # also when loading, so that the bits agree
-        return make_posterior(kernel, rows, Y, U, ground.settings.output_scale, ground.seed, parameters)
+        if parameters is not None and tasks is not None:
+            return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks)
+        if s.task_kernel is not None:
+            return make_task_posterior(kernel, rows, Y, U, s.task_kernel, s.output_scale, ground.seed)
+        return make_posterior(kernel, rows, Y, U, s.output_scale, ground.seed, parameters)
 
 
 class Clock:

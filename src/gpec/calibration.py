@@ -89,6 +89,12 @@ class Calibration:
     def of(self, attribution: Literal["explainer", "posterior"]) -> Scores | None:
         return self.similar if attribution == "explainer" else self.value
 
+    def require_told(self, attribution: Literal["explainer", "posterior"], level: float) -> None:
+        """Raise if fresh rows were too few for intervals at this level."""
+        scores = self.of(attribution)
+        if scores is not None and scores.fresh:
+            scores.quantile(level)
+
     def at_the_door(self) -> Calibration:
         """As the intervals of users' explanations have it: ``(n, d)`` with two classes."""
         shown = {

@@ -38,7 +38,7 @@ from gpec._stages import (
     sample_boundary,
 )
 from gpec._validation import check_choice, check_count, check_level, check_positive
-from gpec.errors import CorruptFileError, GPECError, NotFittedError
+from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
 from gpec.refinement import Refinement
 from gpec.typing import FloatArray
@@ -84,6 +84,11 @@ class GPEC(BaseEstimator):
     similar : "auto", None, Similar or function
         What similar rows are, over which explanations are asked to hold; see :mod:`gpec.similar`. "auto" is
         ``NearestRows()``. None gives the paper's intervals, which promise no coverage.
+    task_kernel : None, "clusters", "low_rank", matrix of shape (d, d) or {"graph": A}
+        How the attributions of different features hang together (the paper's App. C.4); None takes them as independent.
+        It needs one kernel for all features.
+    groups : dict or None
+        Features explained as one: ``{"address": ["street", "city"]}``. Their attributions and variances add.
     lam, rho : float, "auto" or "evidence"
         See :class:`gpec.kernels.WEG`; "evidence" learns them from the attributions.
     boundary : "auto", Sampler, BoundarySample or array
@@ -149,6 +154,8 @@ class GPEC(BaseEstimator):
         *,
         kernel: Any = "auto",
         similar: Any = "auto",
+        task_kernel: Any = None,
+        groups: Any = None,
         lam: float | Literal["auto", "evidence"] = "auto",
         rho: float | Literal["auto", "evidence"] = "auto",
         boundary: Any = "auto",
@@ -174,6 +181,8 @@ class GPEC(BaseEstimator):
         self.explainer = explainer
         self.kernel = kernel
         self.similar = similar
+        self.task_kernel = task_kernel
+        self.groups = groups
         self.lam = lam
         self.rho = rho
         self.boundary = boundary
@@ -271,6 +280,7 @@ class GPEC(BaseEstimator):
         now = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
+        fitted.calibration.require_told(attribution, level)
         Z = encode_rows(fitted, X)
         clock, rows_before = Clock(), fitted.ground.model.n_rows
         with clock("explainer"):  # E
@@ -314,6 +324,17 @@ class GPEC(BaseEstimator):
         given = check_given(fitted, attributions, len(Z))
         self._fitted = replace(fitted, calibration=calibrate_on(fitted, Z, given, now))
         return self
+
+    def similar_rows(self, X: Any) -> Any:
+        """The rows similar to each row of ``X``, as ``X`` looks: those of the first row first, ``K`` for each row.
+
+        They are the rows that intervals of ``explain`` are about; explaining them checks these intervals.
+        """
+        fitted = self._require_fitted()
+        if fitted.neighbourhood is None:
+            raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
+        similar = fitted.neighbourhood.rows(encode_rows(fitted, X))
+        return fitted.ground.schema.decode(similar.reshape(-1, similar.shape[2]))
 
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
         """Explain the rows that narrow the intervals of ``X`` most, and learn from them.

@@ -116,7 +116,7 @@ class _Calibrated(IntervalRule):
         """Half of the interval's width."""
         if self.scores is None:
             return self._uncalibrated(std, level)
-        if self.scores.suffice(level):
+        if self.scores.suffice(level) or self.scores.fresh:  # with too few fresh rows, the quantile says so
             return np.asarray(self._quantile(level) * std)
         # beyond what the scores can tell: as much wider than the model's own as at the highest level they tell of
         most = self.scores.highest_level
@@ -129,15 +129,20 @@ class _Calibrated(IntervalRule):
         found = self.scores.quantile(level)
         return found[None] if self.of_rows else found
 
+    def _usual(self) -> float:
+        """The level at which certainties agree with the intervals: 95%, or the highest that the scores tell of."""
+        return _USUAL if self.scores is None else min(_USUAL, self.scores.highest_level)
+
     def checked(self, level: float) -> str:
         """How the promise was checked, as the end of a sentence."""
         if self.scores is None:
             return "this has not been checked (uncalibrated); call calibrate"
         n = len(self.scores)
+        if self.scores.fresh:
+            self.scores.quantile(level)  # with too few rows there is no interval at this level
+            return f"calibrated on {n} rows that fit had not seen, each feature by itself (split conformal)"
         if not self.scores.suffice(level):
             return f"uncalibrated at this level, which needs {rows_needed(level)} rows and has {n}"
-        if self.scores.fresh:
-            return f"calibrated on {n} rows that fit had not seen, each feature by itself (split conformal)"
         return f"approximate, as it was checked on {n} rows that were explained in fit; calibrate makes it exact"
 
     def select(self, cut: tuple[Any, ...]) -> Self:
@@ -185,8 +190,8 @@ class SimilarRows(_Calibrated):
         return mixture_quantile(self.offset, self.deviation, level)
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-        own = mixture_quantile(self.offset, self.deviation, _USUAL)
-        wider = np.divide(self.half_width(std, _USUAL), own, out=np.ones_like(own), where=own > 0)[..., None]
+        own = mixture_quantile(self.offset, self.deviation, self._usual())
+        wider = np.divide(self.half_width(std, self._usual()), own, out=np.ones_like(own), where=own > 0)[..., None]
         return values[..., None] + wider * self.offset, wider * self.deviation
 
     def statement(self, level: float) -> str:
@@ -218,7 +223,8 @@ class Value(_Calibrated):
         return _normal(std, level)
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return values[..., None], self.half_width(std, _USUAL)[..., None] / norm.isf((1 - _USUAL) / 2)
+        usual = self._usual()
+        return values[..., None], self.half_width(std, usual)[..., None] / norm.isf((1 - usual) / 2)
 
     def statement(self, level: float) -> str:
         return (

@@ -18,7 +18,10 @@ from gpec import GPEC
 from gpec.kernels import RBF, WEG
 
 DEFAULTS = {
-    "kernel": "weg",
+    "kernel": "auto",
+    "similar": "auto",
+    "task_kernel": None,
+    "groups": None,
     "lam": "auto",
     "rho": "auto",
     "boundary": "auto",
@@ -74,8 +77,10 @@ def test_signatures_of_the_methods():
     ]
     assert shape(GPEC.explain) == explain
     assert shape(GPEC.__call__) == explain
+    assert shape(GPEC.calibrate) == [("X", "POSITIONAL_OR_KEYWORD", empty), ("attributions", "KEYWORD_ONLY", None)]
     assert shape(GPEC.save) == [("path", "POSITIONAL_OR_KEYWORD", empty)]
-    assert [p.name for p in inspect.signature(GPEC.load).parameters.values()] == ["path", "model", "explainer"]
+    loading = [p.name for p in inspect.signature(GPEC.load).parameters.values()]
+    assert loading == ["path", "model", "explainer", "similar"]
 
 
 def test_public_names():
@@ -101,7 +106,12 @@ def test_call_is_explain(make, X):
 
 
 def test_not_fitted(make, X, tmp_path):
-    for action in (lambda g: g.explain(X), lambda g: g(X), lambda g: g.save(tmp_path / "g")):
+    for action in (
+        lambda g: g.explain(X),
+        lambda g: g(X),
+        lambda g: g.calibrate(X),
+        lambda g: g.save(tmp_path / "g"),
+    ):
         with pytest.raises(NotFittedError, match=r"not fitted yet; call fit\(X\) first") as error:
             action(make())
         assert isinstance(error.value, gpec.errors.GPECError)

@@ -11,6 +11,8 @@ from gpec.kernels import WEG
 
 def test_paper_settings():
     assert PAPER == {
+        "kernel": "weg",
+        "similar": None,
         "standardize": False,
         "lam": 1.0,
         "rho": 0.1,
@@ -90,8 +92,8 @@ def test_paper_formula(models, model, changes):
 def test_unnormalised_paper_formula(models):
     X = np.random.default_rng(0).normal(size=(120, 2))
     kernel = WEG(1.0, 2.0, normalize=False)
-    g = GPEC(BOUNDARIES["parabola"], models.slopes, **PAPER, kernel=kernel, n_boundary=50, n_explained=20)
-    g.set_params(random_state=0).fit(X)
+    g = GPEC(BOUNDARIES["parabola"], models.slopes, **PAPER, n_boundary=50, n_explained=20, random_state=0)
+    g.set_params(kernel=kernel).fit(X)
     _, variance = algorithms_1_and_2(
         g.boundary_.points,
         g.X_explained_,

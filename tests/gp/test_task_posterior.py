@@ -165,6 +165,17 @@ class TestDenseFormula:
 
 
 @both_algebras
+def test_leaving_out_rows_of_a_silenced_feature(algebra):
+    p = problem(17, N=20, d=2)
+    U = p.U * [1.0, 1e60]
+    T = np.array([[1.0, 0.9], [0.9, 1.0]])
+    found = TaskPosterior(p.kernel, p.X, p.Y, U, learned(2), tasks=tasks(T)).leave_one_out()
+    alone = ExactPosterior(p.kernel, p.X, p.Y, U, learned(2)).leave_one_out()
+    np.testing.assert_allclose(found.residual[:, 0], alone.residual[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(found.variance, alone.variance, rtol=1e-6)
+
+
+@both_algebras
 @pytest.mark.parametrize("kind", KINDS)
 def test_independent_features_are_the_exact_posterior(kind, algebra):
     p = problem(1)

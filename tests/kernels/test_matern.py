@@ -152,8 +152,8 @@ def test_gradient_and_pullback_are_central_differences(name, feature):
 def test_free_parameters_are_the_lengths_in_order_and_those_of_the_kernels_inside():
     kernel = TERMS["kernels"]().fit(POINTS, X)
     assert kernel.n_dims == 3
-    lengths = [part.length_ for part in kernel.terms_.values()]
-    np.testing.assert_allclose(np.exp(kernel.theta), [lengths[0], kernel.terms_["rbf"].kernel_.lengthscale_, lengths[2]])
+    rbf, own = kernel.terms_["rbf"], kernel.terms_["own"]
+    np.testing.assert_allclose(np.exp(kernel.theta), [rbf.length_, rbf.kernel_.lengthscale_, own.length_])
     assert len(kernel.hyperparameters) == 3
     assert kernel.bounds.shape == (3, 2)
     assert (kernel.bounds[:, 0] < kernel.theta).all()
@@ -169,7 +169,7 @@ def test_lengths_start_at_the_median_distance():
     for z in Z.T:
         gaps = np.abs(z[:, None] - z)
         medians.append(np.median(gaps[gaps > 0]))
-    assert kernel.terms_["own"].length_ == pytest.approx(np.median(medians), rel=1e-6)
+    assert kernel.terms_["own"].length_ == pytest.approx(np.median(medians), rel=1e-4)
 
 
 def test_categories_are_0_or_1_and_belong_to_one_feature():
@@ -202,7 +202,7 @@ def test_a_term_can_be_taken_out():
     less.theta = less.theta + 1.0
     np.testing.assert_array_equal(kernel.gram(X, 1), before)
     # a length without bound says the same
-    far = kernel.with_theta(kernel.theta + [0.0, 30.0, 0.0, 0.0])
+    far = kernel.with_theta(kernel.theta + np.array([0.0, 30.0, 0.0, 0.0]))
     np.testing.assert_allclose(far.gram(X, 1), kernel.without("rest").gram(X, 1), atol=1e-7)
 
 
@@ -232,7 +232,7 @@ def test_copies_do_not_share_what_rows_remember():
     """Distances are kept with the rows; a kernel that is being learned inside must not find old ones."""
     rows, kernel = rows_of(Z), TERMS["kernels"]().fit(POINTS, X)
     first = kernel.gram(rows, 1)
-    theta = kernel.theta + [0.0, 1.0, 0.0]  # of the RBF inside
+    theta = kernel.theta + np.array([0.0, 1.0, 0.0])  # of the RBF inside
     second = kernel.with_theta(theta).gram(rows, 1)
     np.testing.assert_allclose(second, kernel.with_theta(theta).gram(rows_of(Z), 1), atol=1e-14)
     assert np.abs(first - second).max() > 1e-2

@@ -265,8 +265,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("kernel", "error", "message"),
         [
-            (WEG(lam="best"), InputError, "lam='best' must be 'auto' or a number"),
-            (WEG(rho="best"), InputError, "rho='best' must be 'auto' or a number"),
+            (WEG(lam="best"), InputError, "lam='best' must be 'auto', 'evidence' or a number"),
+            (WEG(rho="best"), InputError, "rho='best' must be 'auto', 'evidence' or a number"),
             (EG(lam="best"), InputError, "lam='best'"),
             (WEG(lam=0.0), InputError, r"lam=0\.0 must be a finite number greater than 0"),
             (WEG(lam=-1), InputError, "lam=-1 must be"),

@@ -166,9 +166,7 @@ class UnequalNoise(ABC):
         if self.free_mean:
             white = solve_triangular(self._root, self._solved_ones.T, lower=True).reshape(-1, *self.h.T.shape)
             blocks = blocks - np.einsum("afi,agi->ifg", white, white, optimize=True)
-        root = np.sqrt(self.h)  # noise of very different size would spoil the inverse
-        size = root[:, :, None] * root[:, None, :]
-        inverse = np.linalg.inv(blocks * size) * size
+        inverse = np.linalg.inv(blocks)
         return np.einsum("ifg,ig->if", inverse, solved), np.einsum("iff->if", inverse)
 
 

@@ -30,6 +30,7 @@ Objective = Callable[..., tuple[float, FloatArray]]
 
 _ROWS = 300  # from which a kernel that serves all features is learned
 _ROWS_BY_FEATURE = 500  # and one that differs by feature
+_FEATURES = 64  # from which a Matern kernel that serves all is learned
 _ROWS_FOR_STARTS = 100
 _ROWS_FOR_NATS = 200
 _STARTS = 3
@@ -85,12 +86,35 @@ def learn_kernel(
         y = y - y.mean(axis=0)
     if by_feature:
         return _learn_by_feature(kernel, rows, y, u, varies, start)
-    objective = _all_features(kernel, rows, y, u.mean(axis=0), varies, Y.shape[1], output_scale)
+    if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
+        few = evenly_spaced(len(varies), _FEATURES)
+        y, u, varies = y[:, few], u[:, few], varies[few]
+    noise, d = u.mean(axis=0), Y.shape[1]
+    return _learn_for_all(
+        kernel,
+        len(y),
+        start,
+        lambda k, chosen: _all_features(k, rows[chosen], y[chosen], noise, varies, d, output_scale),
+    )
+
+
+def _learn_for_all(
+    kernel: Kernel, n: int, start: Kernel | None, objective: Callable[[Kernel, Any], Objective]
+) -> Kernel:
+    """The parameters of a kernel that serves all features; those of a Matern kernel are first sought on few rows."""
     bounds = kernel.bounds
-    design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
-    tried = np.vstack((np.clip(kernel.theta, *bounds.T), design))
-    best, _ = _search(objective, tried, bounds)
-    return kernel.with_theta(best)
+    tried = np.clip(_warm(kernel, start), *bounds.T)[None]
+    if start is None:
+        design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
+        tried = np.vstack((tried, design))
+    if not isinstance(kernel, Matern):
+        return kernel.with_theta(_search(objective(kernel, slice(None)), tried, bounds)[0])
+    few = evenly_spaced(n, _ROWS_FOR_STARTS)
+    best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
+    if n > len(few):
+        best, _ = _search(objective(kernel, slice(None)), best[None], bounds, steps=_POLISH)
+    some, nothing = evenly_spaced(n, _ROWS_FOR_NATS), np.empty(0)
+    return _weighed(kernel.with_theta(best), nothing, np.empty((0, 2)), lambda k: objective(k, some))
 
 
 def _all_features(

@@ -22,7 +22,7 @@ from gpec.gp.posterior import JITTER, Posterior
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior"]
+__all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior", "require_one_kernel"]
 
 _MOST_ROWS = 5_000
 _EVIDENCE_ROWS = 1_000
@@ -88,7 +88,7 @@ class TaskPosterior(Posterior):
         tasks: Tasks,
         gram: Gram | None = None,
     ) -> None:
-        _require_one_kernel(kernel)
+        require_one_kernel(kernel)
         self.tasks = tasks
         self._gram = Gram(kernel, Rows.of(rows), None) if gram is None else gram
         varies = parameters.scale > 0
@@ -160,7 +160,7 @@ def make_task_posterior(
     With a number, the covariance is ``output_scale * B (x) K`` for a given matrix ``B``, as in App. C.4.
     """
     rows, (N, d) = Rows.of(X), Y.shape
-    _require_one_kernel(kernel)
+    require_one_kernel(kernel)
     given = check_task_kernel(task_kernel, d)
     if N > _MOST_ROWS:
         raise InputError(
@@ -280,7 +280,8 @@ def _name(f: Any, names: Sequence[str] | None) -> str:
     return str(int(f)) if names is None else repr(names[int(f)])
 
 
-def _require_one_kernel(kernel: Kernel) -> None:
+def require_one_kernel(kernel: Kernel) -> None:
+    """Refuse a kernel that differs by feature."""
     if kernel.varies_by_feature:
         raise InputError(
             "task_kernel needs one kernel for all features, so it excludes Own; "

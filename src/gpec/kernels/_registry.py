@@ -16,11 +16,13 @@ _NAMES = ("auto", "rbf", "weg")
 _BY_FEATURE = 200  # attributions of a row up to which each feature has its own kernel
 
 
-def make_kernel(kernel: Any, lam: Any = "auto", rho: Any = "auto", n_attributions: int = 1) -> Kernel:
+def make_kernel(
+    kernel: Any, lam: Any = "auto", rho: Any = "auto", n_attributions: int = 1, *, shared: bool = False
+) -> Kernel:
     """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg" and "auto".
 
-    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``; with more than 200 attributions of a row (features
-    times outputs) it lacks ``Own()``, so that one kernel serves all features.
+    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``; if it is to be shared, or with more than 200
+    attributions of a row (features times outputs), it lacks ``Own()``, so that one kernel serves all features.
     """
     if isinstance(kernel, Kernel):
         kernel.check()
@@ -28,7 +30,7 @@ def make_kernel(kernel: Any, lam: Any = "auto", rho: Any = "auto", n_attribution
     if isinstance(kernel, str) and kernel in _NAMES:
         boundary = WEG(lam, rho)
         if kernel == "auto":
-            own = (Own(),) if n_attributions <= _BY_FEATURE else ()
+            own = () if shared or n_attributions > _BY_FEATURE else (Own(),)
             return Matern(*own, Rest(), Output(), boundary)
         return boundary if kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={kernel!r} is not one of {_NAMES} or a kernel of gpec.kernels.")

@@ -94,9 +94,9 @@ def positive_definite_range(boundary: Any, lam: float | None = None) -> Positive
     Up to 2,500 points all distances are used. Beyond, only those between landmarks: a ``lam`` outside the intervals is
     then proved to be bad for all points, but one inside need not be good for all of them.
 
-    ``always`` and ``dominant_from`` are theorems, up to rounding. Between them eight values of ``lam`` in each octave
-    are tried, and ends of intervals found by bisection to a ten-thousandth: an interval or a gap that is narrower than 9%
-    of its ``lam`` may be missed. Eigenvalues that differ from 0 by rounding only count as positive.
+    ``always`` and ``dominant_from`` are theorems, up to rounding. For the rest eight values of ``lam`` in each octave
+    are tried, and the ends of intervals are found by bisection, to a ten-thousandth: an interval or a gap that is
+    narrower than 9% of its ``lam`` may be missed. Eigenvalues that differ from 0 by rounding only count as positive.
 
     Examples
     --------

@@ -150,6 +150,9 @@ class _BoundaryKernel(Kernel):
         return np.concatenate([self._project(self._weights(embedded[s : s + _BLOCK]))[1] for s in starts])
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
+        if not self._free():
+            K = self.gram(X)
+            return K, np.empty((*K.shape, 0))
         embedded = self._embedded(Rows.of(X), "X")
         W = self._weights(embedded)
         weight_slopes = self._weight_slopes(embedded, W)
@@ -171,7 +174,7 @@ class _BoundaryKernel(Kernel):
                 relative = slope.diagonal() / (2.0 * diagonal)
                 slope /= size
                 slope -= K * (relative[:, None] + relative)
-        return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
+        return K, np.stack(slopes, axis=2)
 
     def _parts(self) -> list[tuple[float, float, Factor]]:
         """What ``G`` is the sum of: factors with their shares and the derivatives of these by the logarithm of lam."""

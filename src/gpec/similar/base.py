@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpec.data import Schema
-from gpec.errors import CorruptFileError, InputError
+from gpec.errors import CorruptFileError
 from gpec.typing import FloatArray
 
-__all__ = ["Neighbourhood", "Similar", "column_of", "contents_of", "listed", "uniform"]
+__all__ = ["Neighbourhood", "Similar", "contents_of", "listed", "uniform"]
 
 
 class Neighbourhood(ABC):
@@ -89,17 +88,3 @@ def uniform(seed: int, contents: list[bytes], count: int) -> FloatArray:
     drawn = b"".join(hashlib.shake_128(start + content).digest(8 * count) for content in contents)
     bits = np.frombuffer(drawn, dtype="<u8").reshape(len(contents), count)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def column_of(name: str, value: Any, schema: Schema) -> int:
-    """The index of a column: its own label, else its position, else its name."""
-    place = {label: j for j, label in enumerate(schema.labels or ())}
-    if isinstance(value, Hashable) and value in place:
-        return place[value]
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        if not -schema.n_features <= value < schema.n_features:
-            raise InputError(f"{name} has column {value}, but X has {schema.n_features} columns.")
-        return int(value) % schema.n_features
-    if isinstance(value, str) and value in schema.names:
-        return schema.names.index(value)
-    raise InputError(f"{name} has {value!r}, which is not a column of X; columns are {list(schema.names)}.")

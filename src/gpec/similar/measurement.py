@@ -17,8 +17,9 @@ from gpec._randomness import derived_seed
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema
 from gpec.data._dates import day_of
+from gpec.data._labels import column_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar, column_of, contents_of, listed, uniform
+from gpec.similar.base import Neighbourhood, Similar, contents_of, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["MeasurementError"]

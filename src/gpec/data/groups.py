@@ -1,0 +1,106 @@
+"""Features that are explained as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpec.data._labels import column_of
+from gpec.data.schema import Schema
+from gpec.errors import InputError, ParameterTypeError
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["Groups"]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """What attributions are about: groups of columns, and the columns that are in none.
+
+    A group takes the place of its first column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from gpec.data import Groups, Schema
+    >>> schema, Z = Schema.learn(pd.DataFrame({"street": [1.0, 2.0], "age": [30.0, 40.0], "city": [5.0, 6.0]}))
+    >>> groups = Groups.of({"address": ["street", "city"]}, schema)
+    >>> groups.names
+    ('address', 'age')
+    """
+
+    names: tuple[str, ...]
+    members: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, groups: Any, schema: Schema) -> Groups:
+        """From ``{"address": ["street", "city"]}``; None for no groups."""
+        if groups is None:
+            return cls(tuple(schema.names), tuple(np.array([j]) for j in range(schema.n_features)))
+        if not isinstance(groups, Mapping):
+            raise ParameterTypeError(
+                f"groups={groups!r} must be a dict of names and columns, such as {{'address': ['street', 'city']}}."
+            )
+        taken: dict[int, str] = {}
+        found: dict[int, tuple[str, IntArray]] = {}
+        for name, columns in groups.items():
+            if isinstance(columns, str) or not isinstance(columns, Iterable):
+                raise ParameterTypeError(f"groups[{name!r}]={columns!r} must be a list of columns.")
+            places = sorted({column_of(f"groups[{name!r}]", column, schema) for column in columns})
+            if not places:
+                raise InputError(f"groups[{name!r}] is empty; give at least one column.")
+            for j in places:
+                if j in taken:
+                    raise InputError(
+                        f"groups {taken[j]!r} and {name!r} overlap in the column '{schema.names[j]}'; a column can be "
+                        "in one group only."
+                    )
+                taken[j] = name
+            found[places[0]] = (str(name), np.array(places))
+        for j in set(range(schema.n_features)) - set(taken):
+            found[j] = (schema.names[j], np.array([j]))
+        ordered = [found[j] for j in sorted(found)]
+        names = tuple(name for name, _ in ordered)
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"groups names {name!r}, which is also a column outside of the group; rename it.")
+        return cls(names, tuple(columns for _, columns in ordered))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def single(self) -> bool:
+        """Whether every column stands for itself."""
+        return all(len(columns) == 1 for columns in self.members)
+
+    def add(self, values: FloatArray) -> FloatArray:
+        """``(n, columns, ...)`` summed within groups."""
+        if self.single:
+            return values
+        return np.stack([values[:, columns].sum(axis=1) for columns in self.members], axis=1)
+
+    def coordinates(self, schema: Schema) -> tuple[IntArray, ...]:
+        """The columns of :meth:`Schema.embed` that belong to each."""
+        own = schema.coordinates
+        return tuple(np.concatenate([own[j] for j in columns]) for columns in self.members)
+
+    def data(self, Z: FloatArray, schema: Schema) -> Any:
+        """What was explained, a column for each: values, or for a group words such as "street=3, city=5"."""
+        if self.single:
+            return Z if schema.plain else np.asarray(schema.decode(Z), dtype=object)
+        shown = np.asarray(schema.decode(Z), dtype=object)
+        table = np.empty((len(Z), len(self)), dtype=object)
+        for i, columns in enumerate(self.members):
+            if len(columns) == 1:
+                table[:, i] = shown[:, columns[0]]
+            else:
+                table[:, i] = [", ".join(f"{schema.names[j]}={_short(row[j])}" for j in columns) for row in shown]
+        return table
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
