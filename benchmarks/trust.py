@@ -1,7 +1,7 @@
 """Do intervals keep what they promise? Similar rows and values, beside what other methods say.
 
-Each case (table, model, seed) is computed once and kept as a file of its own, so that a run that was interrupted goes on
-where it stopped. ``GPEC_BENCH_CACHE`` names the folder, by default ``benchmarks/.cache``.
+Each case (table, model, seed) is computed once and kept as a file of its own, so that a run that was interrupted goes
+on where it stopped. ``GPEC_BENCH_CACHE`` names the folder, by default ``benchmarks/.cache``.
 """
 
 import json

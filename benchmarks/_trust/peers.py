@@ -13,7 +13,7 @@ BOOTSTRAPS = 10
 
 
 def peers(case: Case) -> dict[str, dict[str, float]]:
-    """By method, Spearman's correlation with the actual change, and with the error of its own value where it has one."""
+    """By method, Spearman's correlation with the actual change, and with the error of its own value if it has one."""
     rows, truth = case.problem.test[:ROWS], case.truth.values[:ROWS]
     size = case.truth.size[:ROWS]
     said: dict[str, tuple[np.ndarray, np.ndarray | None]] = {

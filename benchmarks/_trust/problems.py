@@ -17,12 +17,21 @@ TABLES = ("census", "shoppers", "german", "nhanes", "pima", "breast")
 THREE_CLASSES = "california"
 CASES = (*((table, kind) for table in TABLES for kind in ("trees", "network")), (THREE_CLASSES, "trees"))
 MOST_ROWS = 8_000  # to train on and to fit
-N_BACKGROUND = 25
 N_COALITIONS = 1_024
-N_TEST = 150
-N_CALIBRATION = 200
 LEAST_CALIBRATION = 120
 N_EXPLAINED = 200
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Most rows of each part; each test row costs eleven explainer runs."""
+
+    background: int
+    calibration: int
+    test: int
+
+
+SIZES = {TreeShap: Sizes(25, 200, 150), KernelShap: Sizes(10, 150, 80)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +54,15 @@ def problem(table: str, kind: str, seed: int) -> Problem:
         X = filled(X, X)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(X))
-    n_calibration = min(N_CALIBRATION, max(LEAST_CALIBRATION, len(X) // 5))
-    test, calibration, rest = np.split(order, [N_TEST, N_TEST + n_calibration])
-    rest = rest[:MOST_ROWS]
-    model = _model(kind, seed).fit(X[rest], y[rest])
     # shap reads boosted trees of two classes only
     exact_trees = kind == "trees" and table != THREE_CLASSES
     explainer = TreeShap() if exact_trees else KernelShap(n_samples=N_COALITIONS)
-    background = X[rng.choice(rest, N_BACKGROUND, replace=False)]
+    sizes = SIZES[type(explainer)]
+    n_calibration = min(sizes.calibration, max(LEAST_CALIBRATION, len(X) // 5))
+    test, calibration, rest = np.split(order, [sizes.test, sizes.test + n_calibration])
+    rest = rest[:MOST_ROWS]
+    model = _model(kind, seed).fit(X[rest], y[rest])
+    background = X[rng.choice(rest, sizes.background, replace=False)]
     return Problem(model, explainer, X[rest], X[calibration], y[calibration], X[test], background)
 
 

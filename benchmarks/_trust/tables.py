@@ -95,7 +95,7 @@ def _value(results: Results) -> list[str]:
         "R2, features alike": (lambda x: x["value"]["auto"]["R2_standardised"], ".2f"),
         "Spearman of deviation and error": (lambda x: x["value"]["auto"]["rank_error"], ".2f"),
     }
-    return ["**The value**, 95% intervals of `attribution=\"posterior\"`.", "", *_table(results, columns)]
+    return ['**The value**, 95% intervals of `attribution="posterior"`.', "", *_table(results, columns)]
 
 
 def _densities(results: Results) -> list[str]:
@@ -165,7 +165,11 @@ def _neighbours(results: Results) -> list[str]:
         columns[f"{k} explained"] = (lambda x, k=k: x["neighbours"]["runs"][k], ".2f")
     for k in ("1", "2", "4"):
         columns[f"{k}, scored on the others"] = (lambda x, k=k: x["neighbours"]["held_out"][k], ".2f")
-    for name, title in (("shapash", "unsteadiness, 10"), ("lipschitz", "Lipschitz, 10"), ("sensitivity", "sensitivity, 10")):
+    for name, title in (
+        ("shapash", "unsteadiness, 10"),
+        ("lipschitz", "Lipschitz, 10"),
+        ("sensitivity", "sensitivity, 10"),
+    ):
         columns[title] = (lambda x, name=name: x["neighbours"][name], ".2f")
     return [
         "**Explaining similar rows themselves**: Spearman's correlation with the change among all ten.",
@@ -177,7 +181,7 @@ def _neighbours(results: Results) -> list[str]:
 def _bars(results: Results) -> list[str]:
     """What was asked for, what was found, and whether it is met."""
     cases = [(name, some) for name, some in _cases(results)]
-    pairs = [(name, some) for name, some in cases if THREE_CLASSES != some[0]["table"]]
+    pairs = [(name, some) for name, some in cases if some[0]["table"] != THREE_CLASSES]
 
     def over(figure: Figure) -> dict[str, float]:
         return {name: _mean(some, figure) for name, some in cases}
@@ -199,8 +203,8 @@ def _bars(results: Results) -> list[str]:
     clear, lower = sum(v >= CLEARLY for v in gains.values()), sum(v > 0 for v in gains.values())
     met = "yes" if lower == len(gains) and 2 * clear >= len(gains) else "no"
     lines.append(
-        f"| the value: NLPD of auto below RBF and WEG on all, by 0.3 on half | below on {lower} of {len(gains)}, by 0.3 "
-        f"on {clear} | {met} |"
+        f"| the value: NLPD of auto below RBF and WEG on all, by 0.3 on half | below on {lower} of {len(gains)}, by "
+        f"0.3 on {clear} | {met} |"
     )
     narrower = sum(
         _mean(some, lambda x: x["value"]["auto"]["width"])

@@ -34,9 +34,9 @@ def run(picture: Path, console: Console) -> None:
     X_cal, X_new = X_rest.iloc[:114], X_rest.iloc[114:]
     model = GradientBoostingClassifier(random_state=0).fit(X_train, y_train)
     console.print(
-        f"A gradient-boosting model tells malignant from benign tumours, right for {model.score(X_rest, y_rest):.1%} of "
-        f"{len(X_rest)} new patients. TreeSHAP explains each diagnosis exactly. But would a patient much like this one be "
-        "told the same story? gpec learns this from 100 explained patients, and checks itself on "
+        f"A gradient-boosting model tells malignant from benign tumours, right for {model.score(X_rest, y_rest):.1%} "
+        f"of {len(X_rest)} new patients. TreeSHAP explains each diagnosis exactly. But would a patient much like this "
+        "one be told the same story? gpec learns this from 100 explained patients, and checks itself on "
         f"{len(X_cal)} others ...",
         soft_wrap=True,
     )
@@ -95,7 +95,9 @@ def _print_verdict(
         if low < 0.5 < high:
             why = f"similar patients get another diagnosis: P(malignant) runs from {low:.2f} to {high:.2f} among them"
         elif high - low > 0.1:
-            why = f"the model changes quickly here: P(malignant) runs from {low:.2f} to {high:.2f} among similar patients"
+            why = (
+                f"the model changes quickly here: P(malignant) runs from {low:.2f} to {high:.2f} among similar patients"
+            )
         else:
             why = "the pushes are all small, so little turns them"
         console.print(

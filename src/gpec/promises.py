@@ -117,16 +117,15 @@ class _Calibrated(IntervalRule):
         if self.scores is None:
             return self._uncalibrated(std, level)
         if self.scores.suffice(level) or self.scores.fresh:  # with too few fresh rows, the quantile says so
-            return np.asarray(self._quantile(level) * std)
+            return np.asarray(self._quantile(self.scores, level) * std)
         # beyond what the scores can tell: as much wider than the model's own as at the highest level they tell of
         most = self.scores.highest_level
         own = self._uncalibrated(std, most)
-        ratio = np.divide(self._quantile(most) * std, own, out=np.ones_like(own), where=own > 0)
+        ratio = np.divide(self._quantile(self.scores, most) * std, own, out=np.ones_like(own), where=own > 0)
         return self._uncalibrated(std, level) * np.maximum(ratio, 1.0)
 
-    def _quantile(self, level: float) -> FloatArray:
-        assert self.scores is not None
-        found = self.scores.quantile(level)
+    def _quantile(self, scores: Scores, level: float) -> FloatArray:
+        found = scores.quantile(level)
         return found[None] if self.of_rows else found
 
     def _usual(self) -> float:
@@ -196,8 +195,8 @@ class SimilarRows(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"Over rows and the rows similar to them, {_percent(level)} of the attributions of similar rows lie inside, "
-            f"where a similar row is {self.phrase}; {self.checked(level)}."
+            f"Over rows and the rows similar to them, {_percent(level)} of the attributions of similar rows lie "
+            f"inside, where a similar row is {self.phrase}; {self.checked(level)}."
         )
 
     def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> SimilarRows:

@@ -18,6 +18,7 @@ from gpec.errors import (
 )
 from gpec.explainers import KernelShap
 from gpec.kernels import EG, RBF, WEG
+from gpec.similar import NearestRows
 
 
 @pytest.fixture
@@ -339,6 +340,9 @@ PARAMETERS = {
     "model_output": ["odds", None, 3],
     "threshold": [0, 1, -0.5, 1.5, "half", None, np.nan, True],
     "kernel": ["linear", None, 3, WEG],
+    "similar": ["near", 3, True, [1], NearestRows],
+    "task_kernel": ["alike", 3, True, [1.0], -np.eye(3), {"matrix": np.eye(3)}],
+    "groups": ["all", 3, True, ["x0"], {"a": "x0"}, {"a": ["x0"], "b": ["x0"]}, {"a": ["y"]}, {"a": []}],
     "explainer": ["nonsense", 3, [1], KernelShap],
     "background": [0, -3, None, 2.5, True],
     "random_state": [-1, 1.5, "seed", [1]],
@@ -354,7 +358,7 @@ PARAMETERS = {
 def test_parameters(make, model, X, name, value):
     g = make(model).set_params(**{name: value})
     shown = getattr(value, "__name__", None) or repr(value)
-    words = [] if value is None or isinstance(value, (list, np.ndarray)) else [shown.strip("'")]
+    words = [] if value is None or isinstance(value, (list, dict, np.ndarray)) else [shown.strip("'")]
     if name in ("model", "explainer", "kernel", "categorical_features"):
         words = [word for word in words if word not in ("None", "3", "model")]
     assert_refused(lambda: g.fit(X), name, words, model)
@@ -412,6 +416,20 @@ def test_confidence_level(make, model, X, value):
 def test_parameters_set_after_fit(make, model, X, change):
     g = make(model).fit(X).set_params(**change)
     assert_refused(lambda: g.explain(X[:2]), next(iter(change)), [], model)
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_rows_to_calibrate_with(make_auto, model, case):
+    table, words = TABLES[case]
+    g = make_auto(model, kernel=RBF(1.0)).fit(rows())
+    assert_refused(lambda: g.calibrate(table), "X", words, model)
+
+
+@pytest.mark.parametrize("case", ATTRIBUTIONS)
+def test_attributions_to_calibrate_with(make_auto, model, case):
+    values, words = ATTRIBUTIONS[case]
+    g = make_auto(model, kernel=RBF(1.0)).fit(rows())
+    assert_refused(lambda: g.calibrate(rows() + 0.1, attributions=values), "attributions", words, model)
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -90,15 +90,15 @@ class Rows:
                 vars(self)["outputs"] = answer  # before the next thread may look
             return answer
 
-    def once(self, key: Any, owner: Any, compute: Callable[[], T]) -> T:
+    def once(self, key: Any, owners: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """What ``compute`` gives, kept with these rows: features that share it do not compute it again.
 
-        ``key`` may hold the ``id`` of ``owner``, which is kept alive.
+        ``key`` may hold the ``id`` of ``owners``, which are kept alive. What other owners kept under it is let go.
         """
-        kept: dict[Any, tuple[Any, Any]] = vars(self).setdefault("_kept", {})
+        kept: dict[Any, tuple[tuple[Any, ...], Any]] = vars(self).setdefault("_kept", {})
         found = kept.get(key)
-        if found is None:
-            found = kept.setdefault(key, (owner, compute()))
+        if found is None or any(one is not other for one, other in zip(found[0], owners, strict=True)):
+            found = kept[key] = (owners, compute())
         value: T = found[1]
         return value
 

@@ -7,6 +7,7 @@ from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.learning import learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
 from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior
+from gpec.gp.tasks import TaskPosterior, Tasks, check_task_kernel, make_task_posterior
 
 __all__ = [
     "NOISE_FLOOR",
@@ -16,8 +17,12 @@ __all__ = [
     "Parameters",
     "Posterior",
     "Prediction",
+    "TaskPosterior",
+    "Tasks",
+    "check_task_kernel",
     "fit_parameters",
     "fixed_parameters",
     "learn_kernel",
     "make_posterior",
+    "make_task_posterior",
 ]

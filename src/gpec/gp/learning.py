@@ -21,6 +21,7 @@ from gpec.data.rows import evenly_spaced
 from gpec.gp._gram import Spectrum, feature_grams
 from gpec.gp.evidence import LEAST_NUGGET, Curve, deviance, spread_of
 from gpec.kernels import Kernel, Matern
+from gpec.kernels.weg import settle
 from gpec.typing import FloatArray
 
 __all__ = ["learn_kernel"]
@@ -85,17 +86,18 @@ def learn_kernel(
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
-        return _learn_by_feature(kernel, rows, y, u, varies, start)
+        return settle(_learn_by_feature(kernel, rows, y, u, varies, start))
     if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
     noise, d = u.mean(axis=0), Y.shape[1]
-    return _learn_for_all(
+    learned = _learn_for_all(
         kernel,
         len(y),
         start,
         lambda k, chosen: _all_features(k, rows[chosen], y[chosen], noise, varies, d, output_scale),
     )
+    return settle(learned)
 
 
 def _learn_for_all(

@@ -133,7 +133,7 @@ class Rest(Distance):
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         def whole(X: Rows) -> FloatArray:
-            return X.once((id(Y), "whole"), Y, lambda: cdist(X.embedded, Y.embedded, "sqeuclidean"))
+            return X.once((id(Y), "whole"), (Y,), lambda: cdist(X.embedded, Y.embedded, "sqeuclidean"))
 
         if feature is None:
             return whole
@@ -141,7 +141,7 @@ class Rest(Distance):
         return lambda X: np.maximum(whole(X) - cdist(X.own(feature), own, "sqeuclidean"), 0.0)
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        whole = X.once((id(Y), "pairs"), Y, lambda: _pairs(X.embedded, Y.embedded))
+        whole = X.once((id(Y), "pairs"), (Y,), lambda: _pairs(X.embedded, Y.embedded))
         return whole if feature is None else np.maximum(whole - _pairs(X.own(feature), Y.own(feature)), 0.0)
 
 
@@ -211,16 +211,15 @@ class Between(Distance):
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         self._require_fitted("kernel_")
         kernel, own = self.kernel_, feature if self.varies_by_feature else None
-        # copies with other lengths measure the same, unless the kernel itself is being learned
-        who = kernel if kernel.n_dims else vars(self).get("_token", kernel)
-        cross, diagonal = Y.once((id(who), own), who, lambda: _towards(kernel, Y, own))
+        token, owner = self._measure
+        cross, diagonal = Y.once((id(token), "towards", own), (token, owner), lambda: _towards(kernel, Y, own))
 
         def squared(X: Rows) -> FloatArray:
             def compute() -> FloatArray:
                 K, k = cross(X)
                 return np.maximum(k[:, None] + diagonal - 2.0 * K, 0.0)
 
-            return X.once((id(cross), own), cross, compute)
+            return X.once((id(token), id(Y), own), (token, Y, cross), compute)
 
         return squared
 
@@ -232,7 +231,16 @@ class Between(Distance):
             squared = k[:, None] + there.reshape(len(X), -1) - 2.0 * kernel.paired(X, Y, own)
             return np.maximum(squared, 0.0)
 
-        return X.once((id(Y), id(kernel), own), (Y, kernel), compute)
+        return X.once((id(Y), id(kernel), "pairs", own), (Y, kernel), compute)
+
+    @property
+    def _measure(self) -> tuple[Any, Any]:
+        """What tells this distance apart from others, and whose it is: copies with other lengths measure the same.
+
+        While the kernel itself is being learned, each copy measures anew.
+        """
+        token = vars(self).get("_token", self.kernel_)
+        return token, self.kernel_ if self.kernel_.n_dims else token
 
     @property
     def theta(self) -> FloatArray:
@@ -256,7 +264,10 @@ class Between(Distance):
     def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
         squared, slopes = super().squared_gradient(rows, feature)
         if self.kernel_.n_dims:
-            dK = self.kernel_.gram_gradient(rows, feature)[1]
+            (token, owner), own = self._measure, feature if self.varies_by_feature else None
+            dK = rows.once(
+                (id(token), "gradient", own), (token, owner), lambda: self.kernel_.gram_gradient(rows, own)[1]
+            )
             k = np.einsum("iip->ip", dK)
             slopes += [(self.length_**-2, slope) for slope in np.moveaxis(k[:, None] + k[None] - 2.0 * dK, 2, 0)]
         return squared, slopes
