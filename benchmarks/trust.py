@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from benchmarks._trust.case import Case, measure, quietly
+from benchmarks._trust.cost import cost
 from benchmarks._trust.peers import peers
 from benchmarks._trust.problems import CASES
 from benchmarks._trust.tables import report
@@ -22,33 +23,34 @@ PEER_SEEDS = (10, 11)
 
 
 def run():
+    _once("cost", cost)
     for seed in SEEDS:
         for table, kind in CASES:
-            _once(f"{table}-{kind}-{seed}", table, kind, seed)
+            _once(f"{table}-{kind}-{seed}", _case, table, kind, seed)
     return collect()
 
 
 def collect():
-    """The cases that were computed so far."""
-    return [json.loads(path.read_text()) for path in sorted(_folder().glob("*.json"))]
+    """What was computed so far."""
+    kept = {path.stem: json.loads(path.read_text()) for path in sorted(_folder().glob("*.json"))}
+    return {"cost": kept.pop("cost", None), "cases": list(kept.values())}
 
 
-def _once(name, table, kind, seed):
+def _once(name, function, *arguments):
     path = _folder() / f"{name}.json"
     if path.exists():
         return
     started = time.perf_counter()
     try:
-        result = quietly(_case, table, kind, seed)
+        result = quietly(function, *arguments)
     except Exception:  # the others go on; this one is tried again next time
         traceback.print_exc()
         print(f"{name} failed", flush=True)
         return
-    result["seconds"]["all"] = time.perf_counter() - started
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps(result, indent=1) + "\n")
     unfinished.rename(path)
-    print(f"{name}: {result['seconds']['all']:.0f} s", flush=True)
+    print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def _case(table, kind, seed):

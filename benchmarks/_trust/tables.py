@@ -29,8 +29,18 @@ OURS = "gpec"
 OF_THE_VALUE = "gpec, deviation of the value"
 
 
-def report(results: Results) -> list[str]:
-    parts = [_bars, _similar, _value, _densities, _widths, _others, _errors, _neighbours]
+def report(found: dict[str, Any]) -> list[str]:
+    results = found["cases"]
+    parts = [
+        lambda some: _bars(some, found["cost"]),
+        _similar,
+        _value,
+        _densities,
+        _widths,
+        _others,
+        _errors,
+        _neighbours,
+    ]
     return [line for part in parts for line in (*part(results), "")][:-1]
 
 
@@ -178,7 +188,7 @@ def _neighbours(results: Results) -> list[str]:
     ]
 
 
-def _bars(results: Results) -> list[str]:
+def _bars(results: Results, cost: dict[str, float] | None) -> list[str]:
     """What was asked for, what was found, and whether it is met."""
     cases = [(name, some) for name, some in _cases(results)]
     pairs = [(name, some) for name, some in cases if some[0]["table"] != THREE_CLASSES]
@@ -228,6 +238,12 @@ def _bars(results: Results) -> list[str]:
         ]
         if wins:
             lines.append(_count(f"ahead of {name}: error of the value", sum(wins), len(wins)))
+    if cost is not None:
+        more = cost["gp"] / cost["explainer"]
+        lines.append(
+            f"| similar rows: at most 20% more time than KernelSHAP (its defaults, Census, {cost['rows']} rows) | "
+            f"{more:.0%} ({cost['gp']:.2f} s beside {cost['explainer']:.2f} s) | {'yes' if more <= 0.2 else 'no'} |"
+        )
     seeds = sorted({one["seed"] for one in results})
     return [f"{len(results)} cases, seeds {', '.join(map(str, seeds))}.", "", *lines]
 

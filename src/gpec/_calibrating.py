@@ -17,8 +17,8 @@ from gpec._validation import check_finite_array
 from gpec.calibration import Calibration, Scores
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
+from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import check_attribution
-from gpec.explainers.grouped import grouped
 from gpec.typing import FloatArray
 
 __all__ = ["calibrate_on", "check_given", "check_itself"]

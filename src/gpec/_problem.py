@@ -18,7 +18,7 @@ from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
-from gpec.explainers.grouped import GroupedExplainer
+from gpec.explainers._grouped import GroupedExplainer
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel

@@ -12,7 +12,7 @@ from gpec.boundary import BoundarySample
 from gpec.calibration import Calibration
 from gpec.data import Groups, Schema
 from gpec.explainers import make_explainer
-from gpec.explainers.grouped import GroupedExplainer
+from gpec.explainers._grouped import GroupedExplainer
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
 from gpec.gp.tasks import Tasks

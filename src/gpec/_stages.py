@@ -28,8 +28,8 @@ from gpec.boundary import BoundarySample, Sampler
 from gpec.data import Rows
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
+from gpec.explainers._grouped import grouped
 from gpec.explainers.base import check_attribution
-from gpec.explainers.grouped import grouped
 from gpec.explainers.noise import noise_variance, observe
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior

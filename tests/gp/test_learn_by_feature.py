@@ -242,10 +242,10 @@ class TestStarts:
     def test_the_search_does_not_depend_on_where_the_kernel_stands(self):
         X, Y = drawn(n=50)
         zero, fitted = np.zeros_like(Y), Matern(Own(), Rest()).fit(None, X)
-        expected = best_over_nuggets(learn_kernel(fitted, X, Y), X, Y, zero)
+        expected = best_over_nuggets(learn_kernel(fitted, X, Y, zero), X, Y)
         for away in ([2.0, -2.0], [-2.0, 2.0]):
             moved = fitted.with_theta(fitted.theta + away)
-            assert best_over_nuggets(learn_kernel(moved, X, Y), X, Y, zero) == pytest.approx(expected, abs=0.5)
+            assert best_over_nuggets(learn_kernel(moved, X, Y, zero), X, Y) == pytest.approx(expected, abs=0.5)
 
 
 class TestSmall:

@@ -1,5 +1,8 @@
 """One Matern kernel of distances that add: values, gradients, copies and files."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -237,6 +240,24 @@ def test_copies_do_not_share_what_rows_remember():
     np.testing.assert_allclose(second, kernel.with_theta(theta).gram(rows_of(Z), 1), atol=1e-14)
     assert np.abs(first - second).max() > 1e-2
     np.testing.assert_allclose(kernel.fit(POINTS * 2, rows_of(Z)).gram(rows, 1), kernel.gram(rows_of(Z), 1), atol=1e-14)
+
+
+def test_its_terms_are_parameters():
+    """As of every class with parameters, though there may be any number of them."""
+    kernel = TERMS["all"]()
+    assert list(kernel.get_params(deep=False)) == ["term0", "term1", "term2", "term3"]
+    assert kernel.get_params()["term1"] is kernel.term1
+    assert kernel.set_params(term1=RBF(1.0), term0__length=0.7) is kernel
+    assert kernel.term0.length == 0.7
+    assert list(kernel.fit(POINTS, X).terms_) == ["own", "rbf", "output", "weg"]
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        kernel.set_params(term4=Rest())
+    for twin in (clone(kernel), copy.copy(kernel), copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert twin == kernel
+        assert repr(twin) == repr(kernel)
+        np.testing.assert_allclose(twin.gram(X, 1), kernel.gram(X, 1), atol=1e-14)
+    other = clone(kernel).set_params(term1=Rest())
+    assert other != kernel
 
 
 def test_repr_says_how_to_make_it():

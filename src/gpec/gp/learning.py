@@ -18,8 +18,9 @@ from scipy.stats.qmc import Halton
 
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
+from gpec.gp._curve import LEAST_NUGGET, Curve, deviance
 from gpec.gp._gram import Spectrum, feature_grams
-from gpec.gp.evidence import LEAST_NUGGET, Curve, deviance, spread_of
+from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
 from gpec.kernels.weg import settle
 from gpec.typing import FloatArray

@@ -2,7 +2,7 @@
 
 from gpec.kernels._registry import make_kernel
 from gpec.kernels.base import Kernel
-from gpec.kernels.compose import Product, Scaled, Sum
+from gpec.kernels.compose import Composed, Product, Scaled, Sum
 from gpec.kernels.definite import PositiveDefiniteRange, positive_definite_range
 from gpec.kernels.matern import Between, Distance, Matern, Output, Own, Rest
 from gpec.kernels.rbf import RBF
@@ -13,6 +13,7 @@ __all__ = [
     "RBF",
     "WEG",
     "Between",
+    "Composed",
     "Distance",
     "Kernel",
     "Matern",
