@@ -35,6 +35,7 @@ PARTS = {
         "Census, XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
     ),
     "growth": ("Growth", "Each in a process of its own, best of two."),
+    "auto_kernel": ("The learned kernel at work", "Seconds are of processor time, on one core."),
     "boundary_terms": (
         "What the boundary is good for",
         "Tables, models and rows as in *Trust*, seeds 20 and 21, on which nothing was chosen. What each way to use the "

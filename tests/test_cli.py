@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -26,13 +27,15 @@ def test_demo_refuses_a_missing_folder_before_it_works(tmp_path):
     assert "nowhere" in "".join(result.output.replace("│", "").split())  # the message is wrapped in a box
 
 
-def test_demo_prints_intervals_suspects_and_saves_a_picture(tmp_path):
+def test_demo_prints_intervals_checks_them_and_saves_a_picture(tmp_path):
     picture = tmp_path / "demo.png"
     result = CliRunner().invoke(app, ["demo", "--picture", str(picture)])
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
-    for words in ("P(malignant)", "95% interval", "deserve suspicion", "boundary points"):
+    for words in ("P(malignant)", "95% interval", "keeps its direction for", "Checked on the spot"):
         assert words in result.output
+    inside = re.search(r"([\d.]+)% of their [\d,]+ attributions lie inside the 95% intervals", result.output)
+    assert float(inside[1]) > 90
     assert result.output.count("Patient ") >= 3
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
 from gpec.gp._gram import Gram
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
@@ -24,6 +26,8 @@ from gpec.typing import FloatArray, IntArray
 
 __all__ = ["DenseSolver", "Half", "Near", "OneFeatureSolver", "Pairs", "Prediction", "Solver"]
 
+_EXACT_VARIANCES = 1_000  # rows of one feature up to which variances are predicted from all of them
+_VARIANCE_ROWS = 500  # from which they are predicted beyond
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -311,14 +315,19 @@ class DenseSolver(Solver):
 
 
 class OneFeatureSolver(Solver):
-    """From the dense kernel matrix of one feature: a Cholesky factor, and another as if there were no noise."""
+    """From the dense kernel matrix of one feature: a Cholesky factor, and another as if there were no noise.
+
+    A variance takes the square of the number of rows it is predicted from. Beyond 1,000 rows it is predicted from 500
+    of them, evenly spaced: never smaller than from all, and calibrated like any other. The mean is that of all rows.
+    """
 
     def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
         super().__init__(gram, Y, U, parameters, jitter)
         self.gram = gram
-        h = self.h[:, 0]
-        self._factors = {True: self._factor(h)}
-        self._factors[False] = self._factors[True] if not U.any() else self._factor(np.full(len(h), self.h_boundary[0]))
+        N = len(Y)
+        self._factors = self._both(slice(None))
+        self._few = evenly_spaced(N, N if N <= _EXACT_VARIANCES else _VARIANCE_ROWS)
+        self._few_factors = self._factors if len(self._few) == N else self._both(self._few)
         L, ones = self._factors[True]
         white = solve_triangular(L, Y[:, 0], lower=True)
         if self.free_mean:
@@ -329,9 +338,17 @@ class OneFeatureSolver(Solver):
         least = float(self.h_boundary[0])
         self.condition = (float(np.abs(gram.matrix).sum(axis=1).max()) + least) / least
 
-    def _factor(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        L = self.gram.cholesky(h)
-        return L, solve_triangular(L, np.ones(len(L)), lower=True)
+    def _both(self, some: Any) -> dict[bool, tuple[FloatArray, FloatArray]]:
+        """Factor of ``K + diag(h)`` over some rows, and ``L^-1 1``: with noise, and without."""
+        h = self.h[some, 0]
+        K = self.gram if isinstance(some, slice) else Gram.of_matrix(self.gram.matrix[np.ix_(some, some)])
+
+        def factor(h: FloatArray) -> tuple[FloatArray, FloatArray]:
+            L = K.cholesky(h)
+            return L, solve_triangular(L, np.ones(len(L)), lower=True)
+
+        noisy = factor(h)
+        return {True: noisy, False: factor(np.full(len(h), self.h_boundary[0])) if self.noisy.any() else noisy}
 
     @property
     def cross(self) -> Cross:
@@ -344,7 +361,10 @@ class OneFeatureSolver(Solver):
         return np.asarray(k @ self._alpha)
 
     def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
-        L, ones = self._factors[noisy]
+        return self._half_of(k, self._factors[noisy])
+
+    def _half_of(self, k: FloatArray, factor: tuple[FloatArray, FloatArray]) -> Half:
+        L, ones = factor
         white = solve_triangular(L, k.T, lower=True).T
         return self._half(((1.0, white),), 1.0 - white @ ones, float(ones @ ones))
 
@@ -355,16 +375,26 @@ class OneFeatureSolver(Solver):
         return self._sizes(k, noisy=True)
 
     def _sizes(self, k: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray]:
-        quadratic = self.half(k, k, 0, noisy).size()[:, None]
+        few = k if self._few_factors is self._factors else k[:, self._few]
+        quadratic = self._half_of(few, self._few_factors[noisy]).size()[:, None]
         return quadratic, np.zeros_like(quadratic)
 
     def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
         raise NotImplementedError
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
-        L, ones = self._factors[True]
+        diagonal = self._precisions(self._factors[True])
+        if self._few_factors is self._factors:
+            return self._alpha, diagonal[:, None]
+        # the residual is that of all rows, its variance that from few, as it is predicted elsewhere
+        K = self.gram.matrix
+        variance = np.diag(K) - self._sizes(K, noisy=True)[0][:, 0] + self.h[:, 0]
+        variance[self._few] = 1.0 / self._precisions(self._few_factors[True])
+        return self._alpha / (diagonal * variance)[:, None], 1.0 / variance[:, None]
+
+    def _precisions(self, factor: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """The diagonal of ``P``."""
+        L, ones = factor
         inverse = solve_triangular(L, np.eye(len(L)), lower=True)
         diagonal = np.einsum("ij,ij->j", inverse, inverse)
-        if self.free_mean:
-            diagonal -= (ones @ inverse) ** 2 / (ones @ ones)
-        return self._alpha, diagonal[:, None]
+        return np.asarray(diagonal - (ones @ inverse) ** 2 / (ones @ ones) if self.free_mean else diagonal)
