@@ -40,8 +40,8 @@ PARTS = {
         "What the boundary is good for",
         "Tables, models and rows as in *Trust*, seeds 20 and 21, on which nothing was chosen. What each way to use the "
         "boundary adds to the log evidence beside the row's own value, the rest of the row and the model's answer (200 "
-        "explained rows; 0: switched off, it adds less than one nat), and the NLPD of 150 unseen rows (80 for networks; "
-        "lower is better).",
+        "explained rows; 0: switched off, it adds less than one nat), and the NLPD of 150 unseen rows (80 for "
+        "networks; lower is better).",
     ),
     "baselines": (
         "Data sets",

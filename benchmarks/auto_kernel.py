@@ -151,8 +151,8 @@ def report(results):
         f"{results['cost']['gp'] / results['cost']['explainer']:.0%} more time "
         f"({results['cost']['gp']:.2f} s and {results['cost']['explainer']:.2f} s for {results['cost']['rows']} rows).",
         "",
-        "**Refinement**: 50 further rows, chosen or random, and how much smaller the mean deviation of 100 rows becomes "
-        "(Census, XGBoost, 200 explained rows before):",
+        "**Refinement**: 50 further rows, chosen or random, and how much smaller the mean deviation of 100 rows "
+        "becomes (Census, XGBoost, 200 explained rows before):",
         "",
         "| seed | chosen | random | ratio | of the chosen, among the 100 | coverage afterwards |",
         "|---|---|---|---|---|---|",
@@ -164,11 +164,11 @@ def report(results):
     ]
     out += [
         "",
-        f"**Many rows from few**: KernelSHAP values of {MANY:,} Census rows predicted from explained ones; seconds are of "
-        "one core, and for all rows scaled up from 10,000 predicted and 500 explained ones.",
+        f"**Many rows from few**: KernelSHAP values of {MANY:,} Census rows predicted from explained ones; seconds are "
+        "of one core, and for all rows scaled up from 10,000 predicted and 500 explained ones.",
         "",
-        "| explained rows | R2 | coverage | width | seconds to fit and calibrate | seconds for all | KernelSHAP for all | "
-        "faster: inference, end to end |",
+        "| explained rows | R2 | coverage | width | seconds to fit, calibrate | seconds for all | KernelSHAP for all "
+        "| faster: inference, end to end |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for x in results["many"]:

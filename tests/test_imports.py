@@ -30,6 +30,7 @@ ROOMS = [
     "explainers",
     "similar",
     "calibration",
+    "difficulty",
     "promises",
     "trust",
     "explanation",

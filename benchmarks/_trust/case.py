@@ -57,7 +57,7 @@ class Case:
     """A fitted and calibrated GPEC, with the truth about its test rows."""
 
     def __init__(self, table: str, kind: str, seed: int) -> None:
-        self.seed, self.seconds = seed, {}
+        self.seed, self.seconds, self._others = seed, {}, {}
         self.problem: Problem = problem(table, kind, seed)
         p = self.problem
         self.explainer = Remembering(p.explainer, {})
@@ -93,6 +93,14 @@ class Case:
         other = gpec.GPEC(self.problem.model, None, boundary=self.g.boundary_, **self.common, **settings)
         return other.fit(self.problem.fit, X_explained=self.g.X_explained_, attributions=given, **own)
 
+    def with_kernel(self, kernel: str) -> gpec.Explanation:
+        """Calibrated values of the test rows by another kernel."""
+        if kernel not in self._others:
+            calibration = self.problem.calibration
+            g = self.refit(kernel=kernel).calibrate(calibration, attributions=self.alone(calibration).values)
+            self._others[kernel] = g.explain(self.problem.test, attribution="posterior")
+        return self._others[kernel]
+
 
 class Clock:
     """Processor seconds by stage: the machine may be busy with other things."""
@@ -115,8 +123,7 @@ def measure(case: Case) -> dict[str, Any]:
     """All figures of a case that need no other method's explanations."""
     with case.clock("other kernels"):
         values = {"auto": value_figures(case, case.value)}
-        others = {kernel: refitted(case, kernel) for kernel in OTHER_KERNELS}
-        values |= {kernel: value_figures(case, e) for kernel, e in others.items()}
+        values |= {kernel: value_figures(case, case.with_kernel(kernel)) for kernel in OTHER_KERNELS}
     with case.clock("regressors"):
         regressors = conformal_regressors(case)
     fitted = case.g._fitted
@@ -126,7 +133,6 @@ def measure(case: Case) -> dict[str, Any]:
         "value_before": value_figures(case, case.value_before),
         "regressors": regressors,
         "neighbours": neighbour_figures(case.truth, case.problem.test),
-        "weg_std": rank(flat(others["weg"].std), case.truth.size),
         "adds_up_to": fitted.observation.adds_up_to,
         "pool": len(case.problem.fit),
         "rows": {"calibration": len(case.problem.calibration), "test": len(case.problem.test)},
@@ -217,12 +223,6 @@ def pooled_r2(y: np.ndarray, mean: np.ndarray) -> float:
     return float(1 - ((y - mean) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())
 
 
-def refitted(case: Case, kernel: str) -> gpec.Explanation:
-    g = case.refit(kernel=kernel)
-    g.calibrate(case.problem.calibration, attributions=case.alone(case.problem.calibration).values)
-    return g.explain(case.problem.test, attribution="posterior")
-
-
 def conformal_regressors(case: Case) -> dict[str, dict[str, float]]:
     """Split conformal around regressors of each attribution on the row and the model's answers."""
     p, truth = case.problem, case.truth
@@ -261,7 +261,13 @@ def _with_answers(case: Case, rows: np.ndarray) -> np.ndarray:
 
 
 def neighbour_figures(truth: Truth, rows: np.ndarray) -> dict[str, Any]:
-    """What explaining some similar rows tells of all ten, and of those that were not explained."""
+    """What explaining some similar rows tells of all ten, and of those that were not explained.
+
+    Three measures of other libraries, given all ten similar rows: for each feature, the deviation over the row and its
+    similar rows of its share in the sum of absolute attributions, over the mean size of the share (shapash's
+    stability); for each row, the largest ``|a(x') - a(x)| / |x' - x|`` (Quantus' local Lipschitz estimate) and the
+    largest ``|a(x') - a(x)| / |a(x)|`` (captum's sensitivity).
+    """
     changes = truth.changes
     found: dict[str, Any] = {"runs": {}, "held_out": {}}
     for k in BUDGETS:
@@ -276,8 +282,8 @@ def neighbour_figures(truth: Truth, rows: np.ndarray) -> dict[str, Any]:
     both = np.concatenate((truth.values[:, None], truth.similar_values), axis=1)
     total = np.abs(both).sum(axis=2, keepdims=True)
     shares = np.divide(both, total, out=np.zeros_like(both), where=total > 0)
-    middle = np.abs(shares.mean(axis=1))
-    unsteady = np.divide(shares.std(axis=1), middle, out=np.zeros_like(middle), where=middle > ROUNDING)
+    usual = np.abs(shares).mean(axis=1)
+    unsteady = np.divide(shares.std(axis=1), usual, out=np.zeros_like(usual), where=usual > ROUNDING)
     for name, said in {
         "shapash": unsteady,
         "lipschitz": np.repeat(ratio.max(axis=1)[:, None], truth.values.shape[1], axis=1),

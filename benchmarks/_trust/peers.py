@@ -1,5 +1,6 @@
 """What other methods say of the same rows, in any unit: only its order within a feature is compared."""
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from gpec.explainers import BayesLime, BayesShap, CXPlain, make_explainer
 ROWS = 60
 BOOTSTRAPS = 10
 
+# What is said of each attribution, and the error of the method's own value; None where there is none.
+Said = tuple[np.ndarray | None, np.ndarray | None]
+
 
 def peers(case: Case) -> dict[str, dict[str, float]]:
     """By method, Spearman's correlation with the actual change, and with the error of its own value if it has one."""
     rows, truth = case.problem.test[:ROWS], case.truth.values[:ROWS]
     size = case.truth.size[:ROWS]
-    said: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
+    said: dict[str, Said] = {
         "gpec": (flat(case.similar.width)[:ROWS], None),
         "gpec, deviation of the value": (flat(case.value.std)[:ROWS], np.abs(truth - flat(case.value.values)[:ROWS])),
         "closeness to p = 0.5": (_closeness(case, rows), None),
@@ -25,42 +29,45 @@ def peers(case: Case) -> dict[str, dict[str, float]]:
         with case.clock(name):
             said[name] = method(case, rows)
     return {
-        name: {"change": rank(what, size), "error": None if error is None else rank(what, error)}
+        name: {
+            kind: None if actual is None else rank(what, actual)
+            for kind, actual in (("change", size), ("error", error))
+        }
         for name, (what, error) in said.items()
+        if what is not None
     }
 
 
-def paper(case: Case, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def paper(case: Case, rows: np.ndarray) -> Said:
     """The paper's variance, and the error of the posterior mean."""
-    return _latent(case, rows, **gpec.PAPER)
+    return _of_values(case, rows, case.refit(**gpec.PAPER).explain(rows, attribution="posterior"))
 
 
-def weg(case: Case, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def weg(case: Case, rows: np.ndarray) -> Said:
     """The paper's kernel with scale and nugget learned."""
-    return _latent(case, rows, kernel="weg", similar=None)
+    return _of_values(case, rows, case.with_kernel("weg")[: len(rows)])
 
 
-def _latent(case: Case, rows: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
-    e = case.refit(**settings).explain(rows, attribution="posterior")
+def _of_values(case: Case, rows: np.ndarray, e: gpec.Explanation) -> Said:
     return flat(e.std), np.abs(flat(case.alone(rows).values) - flat(e.values))
 
 
-def bayes_shap(case: Case, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bayes_shap(case: Case, rows: np.ndarray) -> Said:
     """Deviation of BayesSHAP, and how far its value is from the Shapley value."""
     answer = _fitted(case, BayesShap())(rows)
     return np.sqrt(flat(answer.variance)), np.abs(flat(answer.values) - flat(case.alone(rows).values))
 
 
-def bayes_lime(case: Case, rows: np.ndarray) -> tuple[np.ndarray, None]:
+def bayes_lime(case: Case, rows: np.ndarray) -> Said:
     return np.sqrt(flat(_fitted(case, BayesLime())(rows).variance)), None
 
 
-def cxplain(case: Case, rows: np.ndarray) -> tuple[np.ndarray, None]:
+def cxplain(case: Case, rows: np.ndarray) -> Said:
     """Deviation over the networks."""
     return np.sqrt(flat(_fitted(case, CXPlain())(rows).variance)), None
 
 
-def bootstrap(case: Case, rows: np.ndarray) -> tuple[np.ndarray, None]:
+def bootstrap(case: Case, rows: np.ndarray) -> Said:
     """Deviation of the explainer's values over backgrounds drawn anew with replacement."""
     p, rng, runs = case.problem, np.random.default_rng(case.seed), []
     for _ in range(BOOTSTRAPS):
@@ -70,11 +77,13 @@ def bootstrap(case: Case, rows: np.ndarray) -> tuple[np.ndarray, None]:
     return np.std(runs, axis=0), None
 
 
-def calibrated_explanations(case: Case, rows: np.ndarray) -> tuple[np.ndarray, None]:
-    """Width of the interval of each weight of ``explain_factual``; two classes only."""
+def calibrated_explanations(case: Case, rows: np.ndarray) -> Said:
+    """Width of the interval of each weight of ``explain_factual``; it takes two classes and no missing values."""
+    p = case.problem
+    if importlib.util.find_spec("calibrated_explanations") is None or np.isnan(p.fit).any() or len(case.g.classes_) > 2:
+        return None, None
     from calibrated_explanations import WrapCalibratedExplainer
 
-    p = case.problem
     wrapped = WrapCalibratedExplainer(p.model)
     wrapped.calibrate(p.calibration, p.calibration_classes, mode="classification")
     weights = [one.feature_weights for one in wrapped.explain_factual(rows)]

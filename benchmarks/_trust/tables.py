@@ -30,18 +30,33 @@ OF_THE_VALUE = "gpec, deviation of the value"
 
 
 def report(found: dict[str, Any]) -> list[str]:
+    return [line for part in parts(found).values() for line in (*part, "")][:-1]
+
+
+def parts(found: dict[str, Any]) -> dict[str, list[str]]:
+    """The tables by name."""
     results = found["cases"]
-    parts = [
-        lambda some: _bars(some, found["cost"]),
-        _similar,
-        _value,
-        _densities,
-        _widths,
-        _others,
-        _errors,
-        _neighbours,
-    ]
-    return [line for part in parts for line in (*part(results), "")][:-1]
+    return {
+        "bars": _bars(results, found["cost"]),
+        "similar": _similar(results),
+        "value": _value(results),
+        "kernels": _densities(results),
+        "widths": _widths(results),
+        "others": _others(results),
+        "errors": _errors(results),
+        "neighbours": _neighbours(results),
+    }
+
+
+def fill(page: str, found: dict[str, Any]) -> str:
+    """The page with each ``<!-- name -->`` to ``<!-- /name -->`` filled with that table."""
+    for name, lines in parts(found).items():
+        opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, inside, after = page.partition(opening)
+        if inside:
+            _, end, rest = after.partition(closing)
+            page = "\n".join((before + opening, "", *lines, "", end + rest))
+    return page
 
 
 def _cases(results: Results) -> Iterable[tuple[str, Results]]:
@@ -150,11 +165,16 @@ def _peer(name: str, what: str) -> Figure:
     return lambda x: ((x["peers"] or {}).get(name) or {}).get(what)
 
 
+def _peer_seeds(results: Results) -> str:
+    seeds = sorted({one["seed"] for one in results if one["peers"]})
+    return f"seed{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
+
+
 def _others(results: Results) -> list[str]:
     columns = {name: (_peer(name, "change"), ".2f") for name in _methods(results)}
     return [
         "**What others say**: Spearman's correlation, within features, with the root mean square change among similar "
-        "rows (60 test rows, 2 seeds).",
+        f"rows (60 test rows; {_peer_seeds(results)}).",
         "",
         *_table(results, columns),
     ]
@@ -163,7 +183,8 @@ def _others(results: Results) -> list[str]:
 def _errors(results: Results) -> list[str]:
     names = [name for name in _methods(results) if any(_peer(name, "error")(one) is not None for one in results)]
     return [
-        "**The same, with the error of the value that each method gives itself** (60 test rows, 2 seeds).",
+        "**The same, with the error of the value that each method gives itself** "
+        f"(60 test rows; {_peer_seeds(results)}).",
         "",
         *_table(results, {name: (_peer(name, "error"), ".2f") for name in names}),
     ]
@@ -180,7 +201,7 @@ def _neighbours(results: Results) -> list[str]:
         ("lipschitz", "Lipschitz, 10"),
         ("sensitivity", "sensitivity, 10"),
     ):
-        columns[title] = (lambda x, name=name: x["neighbours"][name], ".2f")
+        columns[title] = (lambda x, name=name: x["neighbours"].get(name), ".2f")
     return [
         "**Explaining similar rows themselves**: Spearman's correlation with the change among all ten.",
         "",

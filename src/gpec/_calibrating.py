@@ -11,10 +11,11 @@ import numpy as np
 from gpec._changes import left_out_values, predict_changes
 from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Fitted
-from gpec._randomness import stream
+from gpec._randomness import derived_seed, stream
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.calibration import Calibration, Scores
+from gpec.difficulty import Difficulty
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
 from gpec.explainers._grouped import grouped
@@ -63,17 +64,20 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
 
 def check_itself(fitted: Fitted, now: Settings) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
-    seen = fitted.observation
-    if fitted.neighbourhood is None:
+    seen, similar_to = fitted.observation, fitted.neighbourhood
+    if similar_to is None:
         return fitted
     drawn = seen.draw.weights > 0  # rows that were chosen, not drawn, speak for none but themselves
+    residual, std = left_out_values(replace(fitted, difficulty=None))
+    rows, seed = fitted.layers[0].posterior.rows, derived_seed(fitted.ground.seed, "difficulty")
+    fitted = replace(fitted, difficulty=Difficulty.learn(rows, residual, std, seen.draw.weights, seed))
     residual, std = left_out_values(fitted)
     scores = _score(residual[drawn], std[drawn], seen.attribution.values)
     value, similar = Scores(scores, seen.draw.weights[drawn], fresh=False), None
     if not seen.given and fitted.ground.explainer is not None:
         few = np.flatnonzero(drawn)[:_PAIRS]
-        nearby, there = fitted.neighbourhood.rows(seen.rows[few]), seen.similar_values
-        if there is None:
+        nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
+        if there is None or len(there) != len(few):
             there = _explain_one_of(fitted, nearby, now)
             fitted = replace(fitted, observation=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)

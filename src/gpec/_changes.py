@@ -29,6 +29,7 @@ from gpec.typing import BoolArray, FloatArray
 __all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
 
 _BLOCK = 128  # rows whose similar rows are looked at together
+_ROWS = 4_096  # whose difficulty is looked up together
 _LEAST = 1e-12  # of the largest scale: the least variance of what was not observed
 
 
@@ -77,17 +78,23 @@ def predict_changes(fitted: Fitted, Z: FloatArray, answer: Attribution, similar:
     return Changes(offset, deviation, noise)
 
 
-def predict_values(fitted: Fitted, Z: FloatArray, found: Prediction) -> Prediction:
+def predict_values(fitted: Fitted, rows: Rows, found: Prediction) -> Prediction:
     """What the explainer would answer: the posterior with its own noise, given what attributions add up to."""
     u = fitted.noise_at(None)
     boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
-    base = fitted.common_base(len(Z))
+    base = fitted.common_base(len(rows))
     if fitted.observation.adds_up_to is not None and base is not None:
-        lack = fitted.answers(fitted.ground.rows(Z)) - base - mean.sum(axis=1)
+        lack = fitted.answers(rows) - base - mean.sum(axis=1)
         share, variance = _shares(variance)
         mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
     boundary = np.maximum(boundary, _least_variance(fitted))
-    return Prediction(mean, boundary, np.maximum(variance - boundary, 0.0), found.n_clamped)
+    noise = np.maximum(variance - boundary, 0.0)
+    if fitted.difficulty is not None:
+        std = np.sqrt(boundary + noise)
+        hard = [fitted.difficulty.at(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
+        wider = (fitted.difficulty.scaled(std, np.concatenate(hard)) / std) ** 2
+        boundary, noise = boundary * wider, noise * wider
+    return Prediction(mean, boundary, noise, found.n_clamped)
 
 
 def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
@@ -99,7 +106,8 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
     if fitted.observation.adds_up_to is not None and fitted.common_base(1) is not None:  # then residuals add up to 0
         share, variance = _shares(variance)
         residual = residual - share * residual.sum(axis=1, keepdims=True)
-    return residual, np.sqrt(np.maximum(variance, _least_variance(fitted)))
+    std = np.sqrt(np.maximum(variance, _least_variance(fitted)))
+    return residual, std if fitted.difficulty is None else fitted.difficulty.scaled(std, fitted.difficulty.left_out)
 
 
 def _least_variance(fitted: Fitted) -> float:

@@ -15,6 +15,7 @@ from gpec._fitted import Fitted
 from gpec._settings import Settings
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
+from gpec.data import Rows
 from gpec.errors import InputError, NumericalError
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
@@ -89,10 +90,9 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> 
         )
 
 
-def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
+def predict(fitted: Fitted, rows: Rows, now: Settings) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
-    rows = fitted.ground.rows(Z)
-    shape = (len(Z), len(fitted.ground.groups), len(fitted.layers))
+    shape = (len(rows), len(fitted.ground.groups), len(fitted.layers))
     mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
 
     def block(part: slice) -> int:
@@ -104,7 +104,7 @@ def predict(fitted: Fitted, Z: FloatArray, now: Settings) -> Prediction:
             clamped += found.n_clamped
         return clamped
 
-    counts = run_blocks(block, len(Z), _BLOCK, n_jobs=now.n_jobs, what="posterior", progress=now.progress)
+    counts = run_blocks(block, len(rows), _BLOCK, n_jobs=now.n_jobs, what="posterior", progress=now.progress)
     return Prediction(mean, boundary, noise, sum(counts))
 
 
@@ -135,7 +135,8 @@ def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: A
 
 def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
     """What the explainer would answer."""
-    found = predict_values(fitted, Z, predict(fitted, Z, now))
+    rows = fitted.ground.rows(Z)
+    found = predict_values(fitted, rows, predict(fitted, rows, now))
     shown = Attribution(found.mean, None, fitted.common_base(len(Z)))
     rule = Value(fitted.calibration.at_the_door().value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
@@ -143,7 +144,7 @@ def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
 
 def latent(fitted: Fitted, Z: FloatArray, answer: Attribution | None, now: Settings) -> Intervals:
     """The paper's: the posterior of the latent explanation around the explainer's answer, or around its own mean."""
-    found = predict(fitted, Z, now)
+    found = predict(fitted, fitted.ground.rows(Z), now)
     shown, noise = Attribution(found.mean, None, fitted.common_base(len(Z))), found.noise_variance
     if answer is not None:
         shown, noise = answer, noise + _own_noise(fitted, answer)

@@ -13,6 +13,7 @@ from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.calibration import Calibration
 from gpec.data import Rows
+from gpec.difficulty import Difficulty
 from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
@@ -115,6 +116,7 @@ class Fitted:
     observation: Observation
     layers: tuple[Layer, ...]
     neighbourhood: Neighbourhood | None = None  # what similar rows are
+    difficulty: Difficulty | None = None  # where values are harder to predict than the posterior says
     calibration: Calibration = field(default_factory=Calibration)
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
 
@@ -134,6 +136,7 @@ class Fitted:
             "observation": self.observation.state(),
             "layers": [layer.state() for layer in self.layers],
             "neighbourhood": None if self.neighbourhood is None else self.neighbourhood.state(),
+            "difficulty": None if self.difficulty is None else vars(self.difficulty),
             "calibration": self.calibration.state(),
         }
 
@@ -182,6 +185,7 @@ class Fitted:
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],
             "kernel_by_feature": layers[0].kernel.varies_by_feature,
+            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
             "tasks": [layer.describe_tasks() for layer in layers],
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],

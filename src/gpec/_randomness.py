@@ -26,6 +26,7 @@ Purpose = Literal[
     "boundary search",
     "cxplain members",
     "cxplain rows",
+    "difficulty",
     "evidence rows",
     "explained rows",
     "explainer",

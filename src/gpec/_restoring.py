@@ -11,6 +11,7 @@ from gpec._stages import condition
 from gpec.boundary import BoundarySample
 from gpec.calibration import Calibration
 from gpec.data import Groups, Schema
+from gpec.difficulty import Difficulty
 from gpec.explainers import make_explainer
 from gpec.explainers._grouped import GroupedExplainer
 from gpec.geometry import GeodesicGraph
@@ -51,7 +52,8 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     if isinstance(neighbourhood, FunctionOfRows) and isinstance(again, SimilarFunction):
         neighbourhood = neighbourhood.with_function(again.function)
     calibration = Calibration.from_state(state["calibration"])
-    return Fitted(ground, probe, boundary, observation, tuple(layers), neighbourhood, calibration)
+    difficulty = None if state["difficulty"] is None else Difficulty(**state["difficulty"])
+    return Fitted(ground, probe, boundary, observation, tuple(layers), neighbourhood, difficulty, calibration)
 
 
 def objects_of(state: dict[str, Any]) -> dict[str, Any]:

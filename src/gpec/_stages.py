@@ -77,6 +77,7 @@ def recall(problem: Problem, probe: Probe, earlier: Fitted | None) -> tuple[Prob
     prints["boundary"] = fingerprint(prints["ground"], problem.sampler, s.n_boundary)
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
     prints["explainer"] = fingerprint(prints["ground"], g.explainer, g.background, s.noise, s.n_resamples)
+    prints["similar"] = fingerprint(prints["explainer"], problem.similar)
     memory = Memory(prints, earlier)
     if earlier is None or memory.of("ground") is None:
         return problem, memory
@@ -164,7 +165,12 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
     answer = _answer_unknown(ground, explainer, rows, known)
     U, source = noise_variance(ground.settings.noise, answer, explainer, rows, ground.seed)
     _check_noise_size(answer, U, ground.settings)
-    return Observation(draw, answer, U, source, explainer.unit, learned, adds_up_to=_sum_of(answer, explained))
+    same = (
+        known is not None and memory.of("similar") is not None and np.array_equal(known.rows, rows[: len(known.rows)])
+    )
+    similar = known.similar_values if same and known is not None else None  # of the first rows, which are the same
+    adds_up_to = _sum_of(answer, explained)
+    return Observation(draw, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to)
 
 
 def _sum_of(answer: Attribution, explained: Rows) -> str | None:

@@ -14,6 +14,7 @@ from scipy.special import logit
 import gpec
 from gpec.errors import ExplainerError, FewBoundaryPointsWarning
 from gpec.explainers import CXPlain, Lime, ShapleySampling, TreeShap
+from gpec.gp.posterior import JITTER
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
 
@@ -170,13 +171,12 @@ def test_additivity(name, explainer):
 # Posteriors
 
 
-def dense(kernel, X, Q, y, u, s, g, jitter):
+def dense(K, k, diagonal, y, u, s, g):
     """Mean, variance and its boundary part, as Eq. 2 has them with an unknown mean and a nugget, for one feature."""
-    N, ones = len(X), np.ones(len(X))
-    K, k, diagonal = kernel.gram(X), kernel.cross(Q, X), kernel.diag(Q)
+    N, ones = len(K), np.ones(len(K))
 
     def variance(noise):
-        A = s * (K + (g + jitter) * np.eye(N)) + np.diag(noise)
+        A = s * (K + (g + JITTER) * np.eye(N)) + np.diag(noise)
         c, inverse = s * k, np.linalg.inv(A)
         gap = 1 - c @ inverse @ ones
         return inverse, s * (diagonal + g) - np.einsum("ij,jk,ik->i", c, inverse, c) + gap**2 / (ones @ inverse @ ones)
@@ -184,34 +184,62 @@ def dense(kernel, X, Q, y, u, s, g, jitter):
     _, boundary = variance(np.zeros(N))
     inverse, total = variance(u)
     m = ones @ inverse @ y / (ones @ inverse @ ones)
-    return m + s * k @ inverse @ (y - m), total, boundary
+    return m + s * k @ inverse @ (y - m), np.maximum(total, 0.0), np.maximum(boundary, 0.0)
+
+
+def given_the_sum(variance):
+    """What is left of independent variances ``(n, d)`` when the sum is known, and each one's share of what it lacks."""
+    whole = variance.sum(axis=1, keepdims=True)
+    share = np.divide(variance, whole, out=np.zeros_like(variance), where=whole > 0)
+    return variance - share * variance, share
 
 
 @each(PAIRS)
 def test_posterior(name, explainer):
+    """What the explainer would answer: the posterior of each feature, its noise, and the sum where it is known."""
     g, case = fitted(name, explainer), MAKERS[name]()
-    ground = g._fitted.ground
-    X, Q = (ground.rows(ground.schema.encode(rows)) for rows in (g.X_explained_, case.X[40:46]))
-    e = g.explain(case.X[40:46], attribution="posterior")
+    ground, seen, rows = g._fitted.ground, g._fitted.observation, case.X[40:46]
+    X, Q = (ground.rows(ground.schema.encode(rows)) for rows in (g.X_explained_, rows))
+    e = g.explain(rows, attribution="posterior")
     Y, U = outputs(g.attributions_.values), outputs(g.attributions_.variance)
     kernels, posteriors = ((part,) if Y.shape[2] == 1 else part for part in (g.kernel_, g.posterior_))
-    parts = [outputs(part) for part in (e.values, e.variance, e.boundary_variance)]
-    for f, c in product(range(Y.shape[1]), range(Y.shape[2])):
-        learned = posteriors[c].parameters
-        s, nugget = learned.scale[f], learned.nugget[f]
-        found = [part[:, f, c] for part in parts]
-        if s == 0:  # attributions that do not vary
-            assert np.ptp(Y[:, f, c]) < 1e-9
-            np.testing.assert_allclose(found[0], Y[0, f, c], atol=1e-9)
-            continue
-        condition = 2 * N_EXPLAINED / nugget
-        slack = max(1e-8, condition * 1e-15)
-        expected = dense(kernels[c], X, Q, Y[:, f, c], U[:, f, c], s, nugget, g.diagnostics_["jitter"])
-        np.testing.assert_allclose(found[0], expected[0], atol=slack * np.sqrt(s) + 1e-8 * np.abs(Y[:, f, c]).max())
-        np.testing.assert_allclose(found[1], np.maximum(expected[1], 0.0), atol=slack * s)
-        np.testing.assert_allclose(found[2], np.maximum(expected[2], 0.0), atol=slack * s)
+    for c, (kernel, posterior) in enumerate(zip(kernels, posteriors, strict=True)):
+        learned, expected = posterior.parameters, []
+        for f, (s, nugget) in enumerate(zip(learned.scale, learned.nugget, strict=True)):
+            if s == 0:  # attributions that do not vary: one constant
+                assert np.ptp(Y[:, f, c]) < 1e-9
+                of_mean = 0.0 if (U[:, f, c] == 0).any() else 1 / (1 / U[:, f, c]).sum()
+                expected.append((np.full(6, Y[0, f, c]), np.full(6, of_mean), np.zeros(6)))
+                continue
+            own = f if kernel.varies_by_feature else None
+            matrices = kernel.gram(X, own), kernel.cross(Q, X, own), kernel.diag(Q, own)
+            expected.append(dense(*matrices, Y[:, f, c], U[:, f, c], s, nugget))
+        mean, total, boundary = np.array(expected).transpose(1, 2, 0)
+        total = total + U[:, :, c].mean(axis=0)
+        if seen.adds_up_to is not None:
+            answer = case.probabilities(rows)[:, c]
+            answer = logit(answer) if seen.adds_up_to == "log-odds" else answer
+            base = g.attributions_.base_values.reshape(len(Y), -1)[0, c]
+            total, share = given_the_sum(total)
+            mean = mean + share * (answer - base - mean.sum(axis=1))[:, None]
+            boundary, _ = given_the_sum(boundary)
+        varies = learned.scale > 0
+        slack = max(1e-8, 2 * N_EXPLAINED / learned.nugget[varies].min(initial=1.0) * 1e-15)
+        unit = learned.scale.max()
+        atol = slack * np.sqrt(unit) + 1e-8 * np.abs(Y[:, :, c]).max()
+        np.testing.assert_allclose(outputs(e.values)[:, :, c], mean, atol=atol)
+        np.testing.assert_allclose(outputs(e.variance)[:, :, c], total, atol=10 * slack * unit)
+        np.testing.assert_allclose(outputs(e.boundary_variance)[:, :, c], boundary, atol=10 * slack * unit)
     assert (e.boundary_variance >= 0).all()
     assert (e.noise_variance >= 0).all()
+
+
+def test_the_sum_is_known_of_additive_explainers():
+    for name, explainer in PAIRS:
+        if explainer in ADDITIVE and explainer != "tree":
+            assert fitted(name, explainer)._fitted.observation.adds_up_to is not None, (name, explainer)
+        elif explainer in ("lime", "cxplain"):
+            assert fitted(name, explainer)._fitted.observation.adds_up_to is None, (name, explainer)
 
 
 # The same answers again

@@ -1,0 +1,125 @@
+"""Where predictions err more than the Gaussian process says: learned from how far left-out rows were missed.
+
+A forest predicts the size of the residuals from the row and the model's answer. It is kept as arrays, so that files
+need no pickle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+
+from gpec.calibration import Scores
+from gpec.data import Rows
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["Difficulty"]
+
+_TREES = 100
+_LEAST_ROWS = 40
+_LEAST_IN_LEAF = 5
+_MOST_ATTRIBUTIONS = 200  # of a row; beyond, a forest takes longer than it is worth
+_FLOOR = 0.1  # of a feature's mean: no place is easier
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Difficulty:
+    """A forest of expected residual sizes; nodes of all trees in one list.
+
+    Attributes
+    ----------
+    roots : array of shape (trees,)
+    left, right, feature, threshold : arrays of shape (nodes,)
+        Where to go from a node; a leaf goes to itself.
+    size : array of shape (nodes, d, c)
+        The residual's expected size at a leaf, over that of the feature.
+    mean : array of shape (d, c)
+        Mean size of each feature's residuals.
+    left_out : array of shape (N, d, c)
+        For each explained row, the expected size by the trees that did not see it.
+    """
+
+    roots: IntArray
+    left: IntArray
+    right: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    size: FloatArray
+    mean: FloatArray
+    left_out: FloatArray
+
+    @classmethod
+    def learn(
+        cls, rows: Rows, residual: FloatArray, std: FloatArray, weights: FloatArray, seed: int
+    ) -> Difficulty | None:
+        """From left-out residuals ``(N, d, c)``; None if there are too few, or it serves no better than ``std``."""
+        N, d, c = residual.shape
+        size = np.abs(residual)
+        mean = size.mean(axis=0)
+        if N < _LEAST_ROWS or d * c > _MOST_ATTRIBUTIONS or not mean.any():
+            return None
+        target = (size / np.where(mean > 0, mean, 1.0)).reshape(N, d * c)
+        forest = RandomForestRegressor(
+            _TREES, min_samples_leaf=_LEAST_IN_LEAF, oob_score=True, random_state=seed % 2**32, n_jobs=1
+        ).fit(_seen(rows), target)
+        found = cls._of(forest, mean, np.asarray(forest.oob_prediction_).reshape(N, d, c))
+        drawn = weights > 0
+        plain, scaled = (
+            _interval_score(size[drawn], deviation[drawn], weights[drawn])
+            for deviation in (std, found.scaled(std, found.left_out))
+        )
+        return found if scaled < plain else None
+
+    @classmethod
+    def _of(cls, forest: Any, mean: FloatArray, left_out: FloatArray) -> Difficulty:
+        trees = [tree.tree_ for tree in forest.estimators_]
+        starts = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
+        parts: dict[str, list[Any]] = {name: [] for name in ("left", "right", "feature", "threshold", "size")}
+        for start, tree in zip(starts, trees, strict=True):
+            here, leaf = start + np.arange(tree.node_count), tree.children_left < 0
+            parts["left"].append(np.where(leaf, here, start + tree.children_left))
+            parts["right"].append(np.where(leaf, here, start + tree.children_right))
+            parts["feature"].append(np.where(leaf, 0, tree.feature))
+            parts["threshold"].append(np.where(leaf, 0.0, tree.threshold))
+            parts["size"].append(tree.value[:, :, 0].reshape(-1, *mean.shape))
+        arrays = {name: np.concatenate(part) for name, part in parts.items()}
+        return cls(roots=starts.astype(np.int64), mean=mean, left_out=left_out, **arrays)
+
+    def at(self, rows: Rows) -> FloatArray:
+        """Expected sizes at rows ``(n, d, c)``, over that of the feature."""
+        # scikit-learn compares single precision with thresholds in double
+        X = _seen(rows).astype(np.float32)
+        node = np.tile(self.roots, (len(X), 1))
+        place = np.arange(len(X))[:, None]
+        while True:
+            below = X[place, self.feature[node]] <= self.threshold[node]
+            further = np.where(below, self.left[node], self.right[node])
+            if np.array_equal(further, node):
+                break
+            node = further
+        total = np.zeros((len(X), *self.mean.shape))
+        for tree in range(len(self.roots)):
+            total += self.size[node[:, tree]]
+        return total / len(self.roots)
+
+    def scaled(self, std: FloatArray, size: FloatArray) -> FloatArray:
+        """The geometric mean of a predicted deviation and of what the forest expects, ``(n, d, c)``."""
+        expected = np.sqrt(np.pi / 2) * self.mean * np.maximum(size, _FLOOR)
+        return np.where(self.mean > 0, np.sqrt(std * expected), std)
+
+
+def _seen(rows: Rows) -> FloatArray:
+    return np.hstack((rows.embedded, np.clip(rows.outputs, -8.0, 8.0)))
+
+
+def _interval_score(size: FloatArray, deviation: FloatArray, weights: FloatArray) -> float:
+    """Mean interval score of conformal intervals, each feature in units of its own mean error."""
+    unit = np.where(size.any(axis=0), size.mean(axis=0), 1.0)
+    scores = Scores(size / deviation, weights, fresh=False)
+    half = scores.quantile(min(_LEVEL, scores.highest_level)) * deviation
+    outside = np.maximum(size - half, 0.0) * (2.0 / (1.0 - _LEVEL))
+    return float(np.average(((2.0 * half + outside) / unit).mean(axis=(1, 2)), weights=weights))
