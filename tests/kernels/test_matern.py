@@ -11,8 +11,7 @@ from sklearn.base import clone
 from gpec import _files
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
-from gpec.kernels import EG, RBF, WEG, Kernel, Matern, Output, Own, Rest, make_kernel
-from gpec.kernels.matern import Between
+from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Rest, make_kernel
 
 RNG = np.random.default_rng(0)
 POINTS, Z, Q = RNG.normal(size=(50, 3)), RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))

@@ -10,7 +10,8 @@ import numpy as np
 
 from gpec.data import Rows
 from gpec.gp._gram import Gram, feature_grams
-from gpec.gp._solver import DenseSolver, Near, OneFeatureSolver, Pairs, Prediction, Solver
+from gpec.gp._one_feature import OneFeatureSolver
+from gpec.gp._solver import DenseSolver, Near, Pairs, Prediction, Solver
 from gpec.gp.evidence import Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray

@@ -4,7 +4,8 @@ from gpec.kernels._registry import make_kernel
 from gpec.kernels.base import Kernel
 from gpec.kernels.compose import Composed, Product, Scaled, Sum
 from gpec.kernels.definite import PositiveDefiniteRange, positive_definite_range
-from gpec.kernels.matern import Between, Distance, Matern, Output, Own, Rest
+from gpec.kernels.distances import Between, Distance, Output, Own, Rest
+from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import EG, WEG
 

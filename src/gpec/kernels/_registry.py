@@ -6,7 +6,8 @@ from typing import Any
 
 from gpec.errors import InputError
 from gpec.kernels.base import Kernel
-from gpec.kernels.matern import Matern, Output, Own, Rest
+from gpec.kernels.distances import Output, Own, Rest
+from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import WEG
 

@@ -11,269 +11,20 @@ A term whose length grows without bound is switched off.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from scipy.special import expit
 
-from gpec._validation import check_auto
 from gpec.data import Rows
-from gpec.data.rows import evenly_spaced
-from gpec.errors import InputError, ParameterTypeError
+from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Kernel
+from gpec.kernels.base import Cross
 from gpec.kernels.compose import Composed
+from gpec.kernels.distances import Between, Distance, Own, Rest, gradient_of, matern, matern_and_decay
 from gpec.typing import FloatArray
 
-__all__ = ["Between", "Distance", "Matern", "Output", "Own", "Rest"]
-
-# Rows X -> squared distances (n, m) to fixed rows Y.
-Squared = Callable[[Rows], FloatArray]
-# A derivative: a number times a matrix.
-Slope = tuple[float, FloatArray]
-
-_ROOT3 = np.sqrt(3.0)
-_ROWS_FOR_LENGTH = 300
-_SEARCHED = (0.03, 300.0)  # lengths, in units of the median distance
-_LARGEST_LOG_ODDS = 8.0  # a probability of 0.0003: beyond it answers are the same
-
-
-class Distance(Kernel):
-    """A squared distance between rows, to be added to others in a :class:`Matern`; alone, the Matern kernel of it.
-
-    Subclasses implement :meth:`_squared_to` and :meth:`_squared_pairs`.
-
-    Parameters
-    ----------
-    length : "evidence" or float
-        The distance at which it counts as 1; "evidence" starts at the median over rows and is learned.
-    """
-
-    def __init__(self, length: float | Literal["evidence"] = "evidence") -> None:
-        self.length = length
-
-    @abstractmethod
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        """Squared distances of rows to ``Y``, before the length."""
-
-    @abstractmethod
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        """Squared distances ``(n, K)`` of each row of ``X`` to its own ``K`` rows of ``Y``, before the length."""
-
-    def check(self) -> None:
-        check_auto("length", self.length, word="evidence")
-
-    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
-        if not isinstance(self.length, str):
-            self.length_ = float(self.length)
-            return
-        if rows is None:
-            raise InputError(f"{type(self).__name__}('evidence') needs rows: call fit(boundary, X), or give a number.")
-        some = rows[evenly_spaced(len(rows), _ROWS_FOR_LENGTH)]
-        self.median_ = self.length_ = self._typical(some)
-
-    def _typical(self, rows: Rows) -> float:
-        """The median distance between rows that differ."""
-        squared = self._squared_to(rows, None)(rows)
-        squared = squared[squared > 1e-24 * squared.max(initial=0.0)]
-        return float(np.sqrt(np.median(squared))) if squared.size else 1.0
-
-    def _free(self) -> dict[str, tuple[float, float]]:
-        if self.length != "evidence":
-            return {}
-        self._require_fitted("length_")
-        return {"length": (_SEARCHED[0] * self.median_, _SEARCHED[1] * self.median_)}
-
-    def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
-        self._require_fitted("length_")
-        squared = self._squared_to(Y, feature)
-        return lambda X: (matern(squared(X) / self.length_**2), np.ones(len(X)))
-
-    def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return matern(self._squared_pairs(X, Y, feature) / self.length_**2)
-
-    def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
-        """Squared distances over the length, and their derivatives by each free parameter."""
-        squared = self._squared_to(rows, feature)(rows) / self.length_**2
-        return squared, [(-2.0, squared)] if self._free() else []
-
-    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        return _gram_gradient([(self, feature)], Rows.of(X))
-
-    def diagnostics(self) -> dict[str, Any]:
-        self._require_fitted("length_")
-        return {"length": self.length_}
-
-
-class Own(Distance):
-    """Distance between the values of the feature that is explained; 0 or 1, times its scale, for categories."""
-
-    varies_by_feature = True
-
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        column = _asked_about(feature)
-        own = Y.own(column)
-        return lambda X: cdist(X.own(column), own, "sqeuclidean")
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return _pairs(X.own(_asked_about(feature)), Y.own(_asked_about(feature)))
-
-    def _typical(self, rows: Rows) -> float:
-        some = range(rows.embedded.shape[1] if rows.coordinates is None else len(rows.coordinates))
-        found = [self._squared_to(rows, f)(rows) for f in some]
-        positive = [D[D > 0] for D in found]
-        return float(np.sqrt(np.median([float(np.median(D)) for D in positive if D.size] or [1.0])))
-
-
-class Rest(Distance):
-    """Distance between the rows, without the feature that is explained where :class:`Own` counts that apart."""
-
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        def whole(X: Rows) -> FloatArray:
-            return X.once((id(Y), "whole"), (Y,), lambda: cdist(X.embedded, Y.embedded, "sqeuclidean"))
-
-        if feature is None:
-            return whole
-        own = Y.own(feature)
-        return lambda X: np.maximum(whole(X) - cdist(X.own(feature), own, "sqeuclidean"), 0.0)
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        whole = X.once((id(Y), "pairs"), (Y,), lambda: _pairs(X.embedded, Y.embedded))
-        return whole if feature is None else np.maximum(whole - _pairs(X.own(feature), Y.own(feature)), 0.0)
-
-
-class Output(Distance):
-    """Distance between the model's answers, each class as log-odds and as probability, over their deviations.
-
-    Attributions in units of probability follow the one where it is small and the other where it is not; with both, the
-    evidence rose on every table tried (by 16 to 140 nats over log-odds alone).
-    """
-
-    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
-        if rows is None:
-            raise InputError("Output needs rows of a GPEC, which can ask the model: call fit(boundary, X).")
-        spread = self._answers(rows).std(axis=0)
-        self.spread_ = np.where(spread > 0, spread, 1.0)
-        super()._fit(graph, rows)
-
-    @staticmethod
-    def _answers(rows: Rows) -> FloatArray:
-        odds = rows.outputs
-        return np.hstack((np.clip(odds, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), expit(odds)))
-
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        self._require_fitted("spread_")
-        there = self._answers(Y) / self.spread_
-        return lambda X: X.once(
-            (id(Y), id(self.spread_)),
-            (Y, self.spread_),
-            lambda: cdist(self._answers(X) / self.spread_, there, "sqeuclidean"),
-        )
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return _pairs(self._answers(X) / self.spread_, self._answers(Y) / self.spread_)
-
-
-class Between(Distance):
-    """The distance that a kernel stands for: ``k(x, x) + k(x', x') - 2 k(x, x')``; written as the kernel itself.
-
-    ``Matern(Own(), WEG())`` is ``Matern(Own(), Between(WEG()))``.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, such as :class:`WEG`.
-    length : "evidence" or float
-        As for other distances.
-    """
-
-    def __init__(self, kernel: Kernel, length: float | Literal["evidence"] = "evidence") -> None:
-        super().__init__(length)
-        self.kernel = kernel
-
-    @property
-    def varies_by_feature(self) -> bool:  # type: ignore[override]
-        return self.kernel.varies_by_feature
-
-    def check(self) -> None:
-        super().check()
-        if not isinstance(self.kernel, Kernel):
-            raise ParameterTypeError(f"kernel must be a kernel of gpec.kernels, got {type(self.kernel).__name__}.")
-        self.kernel.check()
-
-    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
-        self.kernel_, self._token = self.kernel.__sklearn_clone__().fit(graph, rows), object()
-        super()._fit(graph, rows)
-
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        self._require_fitted("kernel_")
-        kernel, own = self.kernel_, feature if self.varies_by_feature else None
-        token, owner = self._measure
-        cross, diagonal = Y.once((id(token), "towards", own), (token, owner), lambda: _towards(kernel, Y, own))
-
-        def squared(X: Rows) -> FloatArray:
-            def compute() -> FloatArray:
-                K, k = cross(X)
-                return np.maximum(k[:, None] + diagonal - 2.0 * K, 0.0)
-
-            return X.once((id(token), id(Y), own), (token, Y, cross), compute)
-
-        return squared
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        kernel, own = self.kernel_, feature if self.varies_by_feature else None
-
-        def compute() -> FloatArray:
-            k, there = kernel.diag(X, own), kernel.diag(Y, own)
-            squared = k[:, None] + there.reshape(len(X), -1) - 2.0 * kernel.paired(X, Y, own)
-            return np.maximum(squared, 0.0)
-
-        return X.once((id(Y), id(kernel), "pairs", own), (Y, kernel), compute)
-
-    @property
-    def _measure(self) -> tuple[Any, Any]:
-        """What tells this distance apart from others, and whose it is: copies with other lengths measure the same.
-
-        While the kernel itself is being learned, each copy measures anew.
-        """
-        token = vars(self).get("_token", self.kernel_)
-        return token, self.kernel_ if self.kernel_.n_dims else token
-
-    @property
-    def theta(self) -> FloatArray:
-        return np.concatenate((super().theta, self.kernel_.theta))
-
-    @theta.setter
-    def theta(self, theta: FloatArray) -> None:
-        first = len(self._free())
-        Kernel.theta.fset(self, theta[:first])  # type: ignore[attr-defined]
-        if len(theta) > first:
-            self.kernel_.theta = theta[first:]
-
-    @property
-    def bounds(self) -> FloatArray:
-        return np.vstack((super().bounds, self.kernel_.bounds))
-
-    @property
-    def hyperparameters(self) -> list[Any]:
-        return [*super().hyperparameters, *self.kernel_.hyperparameters]
-
-    def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
-        squared, slopes = super().squared_gradient(rows, feature)
-        if self.kernel_.n_dims:
-            (token, owner), own = self._measure, feature if self.varies_by_feature else None
-            dK = rows.once(
-                (id(token), "gradient", own), (token, owner), lambda: self.kernel_.gram_gradient(rows, own)[1]
-            )
-            k = np.einsum("iip->ip", dK)
-            slopes += [(self.length_**-2, slope) for slope in np.moveaxis(k[:, None] + k[None] - 2.0 * dK, 2, 0)]
-        return squared, slopes
-
-    def diagnostics(self) -> dict[str, Any]:
-        return {**self.kernel_.diagnostics(), **super().diagnostics()}
+__all__ = ["Matern"]
 
 
 class Matern(Composed):
@@ -365,7 +116,7 @@ class Matern(Composed):
     ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         rows = Rows.of(X)
         found = [part.squared_gradient(rows, own) for part, own in self._asked(feature)]
-        K, decay = _matern_and_decay(found)
+        K, decay = matern_and_decay(found)
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
@@ -374,7 +125,7 @@ class Matern(Composed):
         return K, pull
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        return _gram_gradient(self._asked(feature), Rows.of(X))
+        return gradient_of(self._asked(feature), Rows.of(X))
 
     def diagnostics(self) -> dict[str, Any]:
         learned = {name: value for name, value in vars(self).items() if name in ("nats_", "off_")}
@@ -382,50 +133,3 @@ class Matern(Composed):
             **{name: part.diagnostics() for name, part in self.terms_.items()},
             **{name.removesuffix("_"): value for name, value in learned.items()},
         }
-
-
-def matern(squared: FloatArray) -> FloatArray:
-    """``(1 + sqrt(3) d) exp(-sqrt(3) d)`` of squared distances; ``squared`` is overwritten."""
-    np.sqrt(squared, out=squared)
-    squared *= _ROOT3
-    decay = np.exp(-squared)
-    squared += 1.0
-    squared *= decay
-    return squared
-
-
-def _asked_about(feature: int | None) -> int:
-    if feature is None:
-        raise InputError("Own is a distance in the feature that is explained; say which: gram(X, feature=0).")
-    return feature
-
-
-def _pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
-    """Squared distances ``(n, K)`` of ``X (n, m)`` to ``Y (n K, m)``."""
-    apart = Y.reshape(len(X), -1, X.shape[1]) - X[:, None]
-    return np.asarray(np.einsum("ikj,ikj->ik", apart, apart))
-
-
-def _gram_gradient(terms: list[tuple[Distance, int | None]], rows: Rows) -> tuple[FloatArray, FloatArray]:
-    found = [term.squared_gradient(rows, feature) for term, feature in terms]
-    K, decay = _matern_and_decay(found)
-    slopes = [-1.5 * a * decay * slope for _, slopes in found for a, slope in slopes]
-    return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
-
-
-def _matern_and_decay(found: list[tuple[FloatArray, list[Slope]]]) -> tuple[FloatArray, FloatArray]:
-    """``k`` and ``exp(-sqrt(3) d)``; the derivative of ``k`` by the squared distance is -3/2 of the latter."""
-    total = found[0][0].copy()
-    for squared, _ in found[1:]:
-        total += squared
-    np.fill_diagonal(total, 0.0)
-    np.sqrt(total, out=total)
-    total *= _ROOT3
-    decay = np.exp(-total)
-    total += 1.0
-    total *= decay
-    return total, decay
-
-
-def _towards(kernel: Kernel, Y: Rows, feature: int | None) -> tuple[Cross, FloatArray]:
-    return kernel.cross_to(Y, feature), kernel.diag(Y, feature)

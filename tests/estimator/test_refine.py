@@ -1,0 +1,99 @@
+"""``refine``: which rows are chosen, and what the posterior becomes."""
+
+import numpy as np
+import pytest
+
+import gpec
+from gpec.data import Rows
+from gpec.errors import InputError, NotFittedError
+from gpec.gp import ExactPosterior, Parameters
+from gpec.kernels import RBF
+from gpec.refinement import choose_rows
+
+
+@pytest.fixture
+def posterior():
+    X = np.linspace(0, 1, 6)[:, None]
+    kernel = RBF(0.5).fit(None, X)
+    Y = np.column_stack((np.sin(3 * X[:, 0]), X[:, 0] ** 2))
+    return ExactPosterior(kernel, X, Y, np.zeros(Y.shape), Parameters(np.array([1.0, 2.0]), np.full(2, 1e-3), True))
+
+
+def variance(posterior, rows):
+    return posterior.predict(rows).variance
+
+
+def test_the_first_choice_is_that_of_brute_force(posterior):
+    rng = np.random.default_rng(0)
+    targets, candidates = Rows.of(rng.uniform(1, 4, size=(8, 1))), Rows.of(rng.uniform(0, 5, size=(12, 1)))
+    before = variance(posterior, targets)
+    after = [
+        posterior.condition_on(candidates[[i]], np.zeros((1, 2)), np.zeros((1, 2))) for i in range(len(candidates))
+    ]
+    gains = [((before - variance(one, targets)) / before.mean(axis=0)).sum() for one in after]
+    chosen = choose_rows([posterior], np.zeros((2, 1)), targets, candidates, 3)
+    assert chosen[0] == np.argmax(gains)
+    # the second is the best once the first is known
+    known = after[chosen[0]]
+    second = [
+        ((before - variance(known.condition_on(candidates[[i]], np.zeros((1, 2)), np.zeros((1, 2))), targets))
+         / before.mean(axis=0)).sum()
+        for i in range(len(candidates))
+    ]  # fmt: skip
+    assert chosen[1] == np.argmax(second)
+    assert len(set(chosen.tolist())) == 3
+
+
+def test_intervals_become_narrower_and_say_so(make_auto, X):
+    g = make_auto().fit(X)
+    rows = X[-20:]
+    before = g.explain(rows, attribution="posterior")
+    assert g.refine(rows, n=8) is g
+    after = g.explain(rows, attribution="posterior")
+    assert len(g.X_explained_) == 25 + 8
+    assert len(g.refinement_.X) == 8
+    assert g.refinement_.width_before == pytest.approx(before.width.mean())
+    assert g.refinement_.width_after == pytest.approx(after.width.mean())
+    assert after.std.mean() < before.std.mean()
+    assert "approximate" in after.statement()
+    assert "8 more rows" in str(g.refinement_)
+
+
+def test_it_equals_a_posterior_from_scratch(make_auto, X, tmp_path):
+    g = make_auto().fit(X).refine(X[-20:], n=5)
+    fresh = ExactPosterior(
+        g.kernel_, g.posterior_.rows, g.posterior_.Y, g.posterior_.U, g.posterior_.parameters
+    ).predict(g.posterior_.rows[:7])
+    ours = g.posterior_.predict(g.posterior_.rows[:7])
+    np.testing.assert_allclose(ours.mean, fresh.mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(ours.variance, fresh.variance, rtol=1e-6, atol=1e-12)
+    g.save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer).explain(X[:5])
+    np.testing.assert_allclose(again.upper, g.explain(X[:5]).upper, rtol=1e-8)
+
+
+def test_a_target_ends_it(make_auto, X):
+    g = make_auto().fit(X)
+    wide = g.explain(X[-20:], attribution="posterior").width.mean()
+    g.refine(X[-20:], n=100, target=2 * wide)
+    assert len(g.refinement_.X) == 0
+    g.refine(X[-20:], n=20, target=1e-12)
+    assert len(g.refinement_.X) == 20
+
+
+def test_rows_are_not_explained_twice(make_auto, X):
+    g = make_auto().fit(X)
+    g.refine(X[-20:], n=10).refine(X[-20:], n=10)
+    assert len(np.unique(g.X_explained_, axis=0)) == len(g.X_explained_)
+
+
+@pytest.mark.parametrize(("parameters", "words"), [({"n": 0}, "n=0"), ({"target": -1.0}, "target=-1.0")])
+def test_bad_input(make_auto, X, parameters, words):
+    g = make_auto().fit(X)
+    with pytest.raises(InputError, match=words):
+        g.refine(X[-5:], **parameters)
+
+
+def test_before_fit(make_auto, X):
+    with pytest.raises(NotFittedError, match="call fit"):
+        make_auto().refine(X)
