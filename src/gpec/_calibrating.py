@@ -84,7 +84,14 @@ def check_itself(fitted: Fitted, now: Settings) -> Fitted:
         known = answer.map(lambda array: array[few])
         changed = _score_changes(fitted, seen.rows[few], known, nearby, there, now)
         similar = Scores(changed, seen.draw.weights[few], fresh=False)
-    return replace(fitted, calibration=Calibration(similar, value))
+    skill = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
+    return replace(fitted, calibration=Calibration(similar, value), skill=skill)
+
+
+def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) -> float:
+    """Share of the attributions' variation that left-out predictions explain; 1 where they do not vary."""
+    spread = (weights[:, None, None] * (values - np.average(values, axis=0, weights=weights)) ** 2).sum()
+    return float(1.0 - (weights[:, None, None] * residual**2).sum() / spread) if spread > 0 else 1.0
 
 
 def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Settings) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -16,7 +17,7 @@ from gpec._settings import Settings
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
 from gpec.data import Rows
-from gpec.errors import InputError, NumericalError
+from gpec.errors import InputError, NumericalError, PosteriorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
@@ -39,6 +40,7 @@ __all__ = [
 _BLOCK = 1_024
 _NOISE_WIDTHS = 4.0
 _LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a share of their size
+_LEAST_SKILL = 0.05
 _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 
 _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
@@ -135,6 +137,13 @@ def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: A
 
 def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
     """What the explainer would answer."""
+    if fitted.skill is not None and fitted.skill < _LEAST_SKILL:
+        warnings.warn(
+            f"Values predicted for left-out rows are hardly better than the mean of all (R2 {fitted.skill:.2f}); "
+            "explain more rows (n_explained), or run the explainer.",
+            PosteriorWarning,
+            stacklevel=3,
+        )
     rows = fitted.ground.rows(Z)
     found = predict_values(fitted, rows, predict(fitted, rows, now))
     shown = Attribution(found.mean, None, fitted.common_base(len(Z)))

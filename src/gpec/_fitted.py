@@ -118,6 +118,7 @@ class Fitted:
     neighbourhood: Neighbourhood | None = None  # what similar rows are
     difficulty: Difficulty | None = None  # where values are harder to predict than the posterior says
     calibration: Calibration = field(default_factory=Calibration)
+    skill: float | None = None  # R2 of the value on left-out rows
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
 
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
@@ -138,6 +139,7 @@ class Fitted:
             "neighbourhood": None if self.neighbourhood is None else self.neighbourhood.state(),
             "difficulty": None if self.difficulty is None else vars(self.difficulty),
             "calibration": self.calibration.state(),
+            "skill": self.skill,
         }
 
     @property
@@ -185,6 +187,7 @@ class Fitted:
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],
             "kernel_by_feature": layers[0].kernel.varies_by_feature,
+            "left_out_R2": self.skill,
             "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
             "tasks": [layer.describe_tasks() for layer in layers],
             "scale": [learned.scale.tolist() for learned in parameters],

@@ -53,7 +53,9 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
         neighbourhood = neighbourhood.with_function(again.function)
     calibration = Calibration.from_state(state["calibration"])
     difficulty = None if state["difficulty"] is None else Difficulty(**state["difficulty"])
-    return Fitted(ground, probe, boundary, observation, tuple(layers), neighbourhood, difficulty, calibration)
+    return Fitted(
+        ground, probe, boundary, observation, tuple(layers), neighbourhood, difficulty, calibration, state["skill"]
+    )
 
 
 def objects_of(state: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ __all__ = [
     "NotFittedError",
     "NumericalError",
     "ParameterTypeError",
+    "PosteriorWarning",
     "SlowExplainerWarning",
     "StochasticExplainerWarning",
 ]
@@ -101,6 +102,10 @@ class FewBoundaryPointsWarning(UserWarning):
 
 class CalibrationWarning(UserWarning):
     """Rows given to ``calibrate`` weaken what the intervals can promise."""
+
+
+class PosteriorWarning(UserWarning):
+    """Predicted attributions are no better than their mean."""
 
 
 class NoiseFloorWarning(UserWarning):

@@ -140,6 +140,6 @@ def test_intervals_on_predicted_positives(data):
         e = g.explain(rows, attribution="posterior")
         error = float(np.sqrt(np.mean((e.values - truth) ** 2)))
         found[draw] = (gpec.metrics.coverage(truth, e.lower, e.upper), error)
-    assert found["output"][0] >= 0.5, found  # 0.67, which is no promise: the latent interval makes none
-    assert found["output"][0] > 2 * found["uniform"][0], found  # 0.13
-    assert found["output"][1] < 0.9 * found["uniform"][1], found
+    # 0.54 and 0.14: the promise is marginal, and positives are one row in a hundred
+    assert found["output"][0] > 2 * found["uniform"][0], found
+    assert found["output"][1] < 0.5 * found["uniform"][1], found  # 0.046 and 0.167

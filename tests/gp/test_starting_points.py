@@ -1,4 +1,4 @@
-"""Where the search for the free parameters of a kernel sets out."""
+"""Where the search for the free parameters of a kernel sets out, and how many rows it looks at."""
 
 import numpy as np
 import pytest
@@ -44,3 +44,22 @@ def test_they_fill_the_range_evenly(kernel, n, factors):
     edges = np.concatenate(([0.0], np.sort(share), [1.0]))
     assert np.diff(edges).min() > 0.5 / (n + 4)
     assert np.diff(edges).max() < 2.0 / n
+
+
+class Counted(RBF):
+    def cross_to(self, Y, feature=None):
+        sizes.add(len(Y))
+        return super().cross_to(Y, feature)
+
+
+sizes: set[int] = set()
+
+
+@pytest.mark.parametrize(("n", "used"), [(299, 299), (300, 300), (450, 300)])
+def test_at_most_300_rows_are_used(n, used):
+    rows = np.linspace(0, 10, n)[:, None]
+    kernel = Counted("evidence").fit(None, rows)
+    sizes.clear()
+    learned = learn_kernel(kernel, rows, np.sin(3 * rows), np.zeros_like(rows))
+    assert sizes == {used}
+    assert 0.1 < learned.lengthscale_ < 2.0  # the wave repeats every 2.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -95,8 +96,7 @@ class Posterior(ABC):
 
     def predict(self, X: Any) -> Prediction:
         """Mean and variance of the latent explanation at other rows."""
-        rows = Rows.of(X)
-        parts = [solver.predict(*solver.cross(rows)) for _, solver in self._solvers]
+        parts = [solver.predict(near.cross, near.diagonal) for solver, near in self._near(Rows.of(X))]
         return Prediction(
             self._gather([part.mean for part in parts]),
             self._gather([part.boundary_variance for part in parts]),
@@ -111,10 +111,7 @@ class Posterior(ABC):
         """
         rows = Rows.of(X)
         return self._gather(
-            [
-                solver.covariance(solver.cross(rows)[0], self.kernel.gram(rows, solver.feature))
-                for _, solver in self._solvers
-            ]
+            [solver.covariance(near.cross, self.kernel.gram(rows, solver.feature)) for solver, near in self._near(rows)]
         )
 
     def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> Pairs:
@@ -123,10 +120,10 @@ class Posterior(ABC):
         ``noisy=False`` gives what would be known if the explained rows had no noise, at the same parameters.
         """
         rows, others = Rows.of(X), Rows.of(similar, "similar")
-        parts = []
-        for _, solver in self._solvers:
-            between = self.kernel.paired(rows, others, solver.feature)
-            parts.append(solver.pairs(Near(*solver.cross(rows)), Near(*solver.cross(others)), between, noisy))
+        parts = [
+            solver.pairs(here, there, self.kernel.paired(rows, others, solver.feature), noisy)
+            for (solver, here), (_, there) in zip(self._near(rows), self._near(others), strict=True)
+        ]
         return Pairs(*(self._gather([getattr(part, field.name) for part in parts]) for field in fields(Pairs)))
 
     def leave_one_out(self) -> LeaveOneOut:
@@ -138,6 +135,15 @@ class Posterior(ABC):
         residual[:, flat] = 0.0  # equal attributions: nothing is unknown of one but the noise
         variance[:, flat] = self.U[:, flat] + _variance_of_others(self.U[:, flat])
         return LeaveOneOut(residual, variance)
+
+    def _near(self, rows: Rows) -> Iterator[tuple[Solver, Near]]:
+        """Each solver with the kernel between the rows and those explained, which solvers of one matrix share."""
+        cross, near = None, None
+        for _, solver in self._solvers:
+            if near is None or solver.cross is not cross:
+                cross = solver.cross
+                near = Near(*cross(rows))
+            yield solver, near
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         """Arrays whose last axis are the features of each solver, as one."""

@@ -14,7 +14,7 @@ from gpec._validation import check_choice, check_finite_array
 from gpec.data import Rows
 from gpec.errors import InputError, ParameterTypeError
 from gpec.gp._gram import Gram
-from gpec.gp._solver import DenseSolver, Prediction, Solver
+from gpec.gp._solver import DenseSolver, Solver
 from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, price_of_number
 from gpec.gp._task_solver import TaskSolver
 from gpec.gp.evidence import Parameters, fit_parameters
@@ -105,16 +105,6 @@ class TaskPosterior(Posterior):
         if (T - np.eye(len(T))).any():
             return TaskSolver(gram, *of_features, T)
         return DenseSolver(gram, *of_features)
-
-    def predict(self, X: Any) -> Prediction:
-        k, diagonal = self._gram.cross(Rows.of(X))
-        parts = [solver.predict(k, diagonal) for _, solver in self._solvers]
-        return Prediction(
-            self._gather([part.mean for part in parts]),
-            self._gather([part.boundary_variance for part in parts]),
-            self._gather([part.noise_variance for part in parts]),
-            sum(part.n_clamped for part in parts),
-        )
 
     def joint_covariance(self, X: Any) -> FloatArray:
         """Joint covariance ``(n, d, d)`` of the latent explanations of all features at each row, without the nugget.
