@@ -13,9 +13,8 @@ def fitted(J=5_000, L=1_000, explained=200, seed=0):
     model, X = census.model_and_rows()
     rng = np.random.default_rng(seed)
     rows = X[rng.permutation(len(X))[:explained]]
-    g = gpec.GPEC(
-        model, None, n_boundary=J, n_landmarks=L, random_state=seed, output_scale=1.0, noise=1e-4, progress=False
-    )
+    paper = {"kernel": "weg", "similar": None, "output_scale": 1.0, "noise": 1e-4}
+    g = gpec.GPEC(model, None, n_boundary=J, n_landmarks=L, random_state=seed, progress=False, **paper)
     # attributions do not matter for speed
     return g.fit(X, X_explained=rows, attributions=rng.standard_normal((explained, X.shape[1]))), X, rng
 

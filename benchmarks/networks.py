@@ -103,7 +103,8 @@ def posterior_seconds(network, X, queries, sample):
     E = gradients(network, explained)
     out = {}
     for name, options in (("equal", {"noise": 1e-4}), ("by pixel", {})):
-        g = gpec.GPEC(network, None, boundary=sample, standardize=False, output_scale=1.0, random_state=0, **options)
+        paper = {"kernel": "weg", "similar": None, "standardize": False, "output_scale": 1.0}
+        g = gpec.GPEC(network, None, boundary=sample, random_state=0, **paper, **options)
         variance = None if options else np.random.default_rng(2).uniform(0.5e-4, 2e-4, E.shape)
         g.fit(X, X_explained=explained, attributions=E, attribution_variance=variance)
         seconds = []

@@ -1,19 +1,18 @@
 """What other methods say of the same rows, in any unit: only its order within a feature is compared."""
 
-import importlib.util
 from typing import Any
 
 import numpy as np
 
 import gpec
-from benchmarks._trust.case import Case, flat, rank
+from benchmarks._trust.case import Case, Ground, flat, rank
 from gpec.explainers import BayesLime, BayesShap, CXPlain, make_explainer
 
 ROWS = 60
 BOOTSTRAPS = 10
 
-# What is said of each attribution, and the error of the method's own value; None where there is none.
-Said = tuple[np.ndarray | None, np.ndarray | None]
+# What is said of each attribution, and the error of the method's own value; None where it has none.
+Said = tuple[np.ndarray, np.ndarray | None]
 
 
 def peers(case: Case) -> dict[str, dict[str, float]]:
@@ -34,7 +33,6 @@ def peers(case: Case) -> dict[str, dict[str, float]]:
             for kind, actual in (("change", size), ("error", error))
         }
         for name, (what, error) in said.items()
-        if what is not None
     }
 
 
@@ -77,20 +75,6 @@ def bootstrap(case: Case, rows: np.ndarray) -> Said:
     return np.std(runs, axis=0), None
 
 
-def calibrated_explanations(case: Case, rows: np.ndarray) -> Said:
-    """Width of the interval of each weight of ``explain_factual``; it takes two classes and no missing values."""
-    p = case.problem
-    if importlib.util.find_spec("calibrated_explanations") is None or np.isnan(p.fit).any() or len(case.g.classes_) > 2:
-        return None, None
-    from calibrated_explanations import WrapCalibratedExplainer
-
-    wrapped = WrapCalibratedExplainer(p.model)
-    wrapped.calibrate(p.calibration, p.calibration_classes, mode="classification")
-    weights = [one.feature_weights for one in wrapped.explain_factual(rows)]
-    low, high = (np.array([one[name] for one in weights], dtype=float) for name in ("low", "high"))
-    return high - low, None
-
-
 def _fitted(case: Case, explainer: Any) -> Any:
     p = case.problem
     return explainer.fit(p.model, p.fit, background=p.background, random_state=case.seed)
@@ -110,5 +94,21 @@ METHODS = {
     "BayesLIME": bayes_lime,
     "CXPlain": cxplain,
     "bootstrap of the background": bootstrap,
-    "calibrated-explanations": calibrated_explanations,
 }
+
+
+def calibrated_explanations(ground: Ground) -> dict[str, float | None]:
+    """The same of ``calibrated-explanations``: the width of the interval of each weight of ``explain_factual``.
+
+    It takes two classes and no missing values.
+    """
+    p = ground.problem
+    if np.isnan(p.fit).any() or len(p.model.classes_) > 2:
+        return {"change": None, "error": None}
+    from calibrated_explanations import WrapCalibratedExplainer
+
+    wrapped = WrapCalibratedExplainer(p.model)
+    wrapped.calibrate(p.calibration, p.calibration_classes, mode="classification")
+    weights = [one.feature_weights for one in wrapped.explain_factual(p.test[:ROWS])]
+    low, high = (np.array([one[name] for one in weights], dtype=float) for name in ("low", "high"))
+    return {"change": rank(high - low, ground.truth.size[:ROWS]), "error": None}
