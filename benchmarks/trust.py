@@ -33,7 +33,7 @@ def run():
     if find_spec(PACKAGE.replace("-", "_")):  # it is no dependency, and may be installed later
         for seed in PEER_SEEDS:
             for table, kind in CASES:
-                _once(f"{PACKAGE}-{table}-{kind}-{seed}", _calibrated, table, kind, seed)
+                _once(f"{PACKAGE}/{table}-{kind}-{seed}", _calibrated, table, kind, seed)
     found = collect()
     PAGE.write_text(fill(PAGE.read_text(), found))
     return found
@@ -41,12 +41,11 @@ def run():
 
 def collect():
     """What was computed so far."""
-    kept = {path.stem: json.loads(path.read_text()) for path in sorted(_folder().glob("*.json"))}
-    cost = kept.pop("cost", None)
-    cases = {name: one for name, one in kept.items() if not name.startswith(PACKAGE)}
-    for name, one in cases.items():
-        if f"{PACKAGE}-{name}" in kept and one["peers"]:
-            one["peers"][PACKAGE] = kept[f"{PACKAGE}-{name}"]
+    cases = {path.stem: json.loads(path.read_text()) for path in sorted(_folder().glob("*.json"))}
+    cost = cases.pop("cost", None)
+    for path in (_folder() / PACKAGE).glob("*.json"):
+        if path.stem in cases:
+            cases[path.stem]["peers"][PACKAGE] = json.loads(path.read_text())
     return {"cost": cost, "cases": list(cases.values())}
 
 
@@ -61,6 +60,7 @@ def _once(name, function, *arguments):
         traceback.print_exc()
         print(f"{name} failed", flush=True)
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps(result, indent=1) + "\n")
     unfinished.rename(path)
@@ -78,6 +78,4 @@ def _calibrated(table, kind, seed):
 
 
 def _folder():
-    folder = Path(os.environ.get("GPEC_BENCH_CACHE", Path(__file__).parent / ".cache")) / "trust"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return Path(os.environ.get("GPEC_BENCH_CACHE", Path(__file__).parent / ".cache")) / "trust"
