@@ -198,6 +198,7 @@ def test_gpec_explains_images_of_a_network():
         network,
         SuperpixelExplainer(KernelShap(64), segments=QUARTERS, baseline=0.5),
         boundary=gpec.boundary.AdversarialSampler(30, 15),
+        kernel="weg",
         n_explained=20,
         standardize=False,
         random_state=0,

@@ -43,6 +43,7 @@ Purpose = Literal[
     "slab directions",
     "slab halves",
     "synthetic rows",
+    "task rows",
 ]
 
 

@@ -26,7 +26,8 @@ class Ruler:
     tolerance : float
         Longest last bracket.
     clear : float
-        A class that lasts for less than half of this along a path is a sliver; one that lasts for more than this is not.
+        A class that lasts for less than half of this along a path is a sliver, one that lasts for more than this is
+        not.
     """
 
     unit: float

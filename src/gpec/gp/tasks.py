@@ -157,7 +157,7 @@ def make_task_posterior(
             f"task_kernel takes at most {_MOST_ROWS} explained rows, got {N}; explain fewer or use task_kernel=None."
         )
     gram = Gram(kernel, rows)
-    some = np.sort(stream(seed, "evidence rows").permutation(N)[:_EVIDENCE_ROWS])
+    some = np.sort(stream(seed, "task rows").permutation(N)[:_EVIDENCE_ROWS])
     seen, y, u = gram if len(some) == N else Gram(kernel, rows[some]), Y[some], U[some]
     diagonal = np.ones(d) if given is None else np.diag(given)
     T = None if given is None else _correlation(given)
