@@ -27,6 +27,7 @@ PAIRS = 12  # tables and models with two classes
 MOST = 10  # of them
 OURS = "gpec"
 OF_THE_VALUE = "gpec, deviation of the value"
+LABELS = {"the paper's kernel, scale learned": "gpec with the paper's kernel"}  # and all else that gpec learns
 
 
 def report(found: dict[str, Any]) -> list[str]:
@@ -146,6 +147,7 @@ def _widths(results: Results) -> list[str]:
         "forest, coverage": (lambda x: x["regressors"]["forest"]["coverage"], ".1%"),
         "boosting, coverage": (lambda x: x["regressors"]["boosting"]["coverage"], ".1%"),
         "forest, worst slab": (lambda x: x["regressors"]["forest"]["worst_slab"], ".1%"),
+        "boosting, worst slab": (lambda x: x["regressors"]["boosting"]["worst_slab"], ".1%"),
     }
     return [
         "**Mean width** of calibrated 95% intervals of the value, in standard deviations of each attribution.",
@@ -171,7 +173,7 @@ def _peer_seeds(results: Results) -> str:
 
 
 def _others(results: Results) -> list[str]:
-    columns = {name: (_peer(name, "change"), ".2f") for name in _methods(results)}
+    columns = {LABELS.get(name, name): (_peer(name, "change"), ".2f") for name in _methods(results)}
     return [
         "**What others say**: Spearman's correlation, within features, with the root mean square change among similar "
         f"rows (60 test rows; {_peer_seeds(results)}).",
@@ -186,7 +188,7 @@ def _errors(results: Results) -> list[str]:
         "**The same, with the error of the value that each method gives itself** "
         f"(60 test rows; {_peer_seeds(results)}).",
         "",
-        *_table(results, {name: (_peer(name, "error"), ".2f") for name in names}),
+        *_table(results, {LABELS.get(name, name): (_peer(name, "error"), ".2f") for name in names}),
     ]
 
 
@@ -251,14 +253,14 @@ def _bars(results: Results, cost: dict[str, float] | None) -> list[str]:
             for _, some in pairs
             if np.isfinite(_mean(some, _peer(name, "change")))
         ]
-        lines.append(_count(f"ahead of {name}: change among similar rows", sum(wins), len(wins)))
+        lines.append(_count(f"ahead of {LABELS.get(name, name)}: change among similar rows", sum(wins), len(wins)))
         wins = [
             _mean(some, _peer(OF_THE_VALUE, "error")) > _mean(some, _peer(name, "error"))
             for _, some in pairs
             if np.isfinite(_mean(some, _peer(name, "error")))
         ]
         if wins:
-            lines.append(_count(f"ahead of {name}: error of the value", sum(wins), len(wins)))
+            lines.append(_count(f"ahead of {LABELS.get(name, name)}: error of the value", sum(wins), len(wins)))
     if cost is not None:
         more = cost["gp"] / cost["explainer"]
         lines.append(

@@ -16,7 +16,10 @@ from gpec.errors import ExplainerError, FewBoundaryPointsWarning
 from gpec.explainers import CXPlain, Lime, ShapleySampling, TreeShap
 from gpec.gp.posterior import JITTER
 
-pytestmark = pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning"),
+    pytest.mark.filterwarnings("ignore::gpec.errors.PosteriorWarning"),  # LIME on few rows is hard to predict
+]
 
 N_BACKGROUND, N_EXPLAINED, N_BOUNDARY = 12, 25, 60
 BRUTE = 4  # explained rows that are compared with brute force

@@ -179,6 +179,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::gpec.errors.PosteriorWarning")  # with a fixed scale
 @pytest.mark.parametrize("attribution", ["explainer", "posterior"])
 @pytest.mark.parametrize("case", CASES)
 def test_what_holds_for_every_explanation(make_auto, X, case, attribution, tmp_path):

@@ -198,6 +198,7 @@ RUNS = int(os.environ.get("GPEC_RUNS", "100"))  # `make soak` has 10,000
 
 @pytest.mark.filterwarnings("ignore::gpec.errors.NoiseFloorWarning")  # small noise is among the runs
 @pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
+@pytest.mark.filterwarnings("ignore::gpec.errors.PosteriorWarning")
 def test_every_number_is_finite():
     answered = []
 
