@@ -36,7 +36,12 @@ PARTS = {
         "Census, XGBoost, J = 5,000, default lam and rho, 100 explained and 100 queried rows.",
     ),
     "growth": ("Growth", "Each in a process of its own, best of two."),
-    "auto_kernel": ("The learned kernel at work", "Seconds are of processor time, on one core."),
+    "auto_kernel": (
+        "The learned kernel at work",
+        "Seconds are of processor time. The machine was shared: KernelSHAP's own time for a row varied from 37 to 77 "
+        "ms between the lines of the last table, so its ratios are rough; with 37 ms the last line would be 41 and 16 "
+        "times. Most of the rows that refinement chooses are those whose intervals are to become narrower.",
+    ),
     "boundary_terms": (
         "What the boundary is good for",
         "Tables, models and rows as in *Trust*, seeds 20 and 21, on which nothing was chosen. What each way to use the "
