@@ -34,13 +34,13 @@ def mean_width(fitted: Fitted, Z: FloatArray, now: Settings) -> float:
 def refined(fitted: Fitted, Z: FloatArray, n: int, now: Settings) -> tuple[Fitted, FloatArray]:
     """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
     ground, seen = fitted.ground, fitted.observation
-    pool = fitted.pool
     rng = stream(ground.seed, "refined rows", len(seen.rows))
     targets = Z[np.sort(rng.permutation(len(Z))[:_TARGETS])]
     d, c = seen.U.shape[1:]
-    most = max(int(np.sqrt(_NUMBERS / (d * c))) - len(targets), 2 * n)
-    fresh = np.unique(np.concatenate((targets, pool[rng.permutation(len(pool))[:most]])), axis=0)
-    candidates = fresh[~fitted.explained_before(fresh)][:most]
+    most = max(int(np.sqrt(_NUMBERS / (d * c))) - 2 * len(targets), 2 * n)
+    others = fitted.pool[rng.permutation(len(fitted.pool))[:most]]
+    fresh = np.unique(np.concatenate((targets, others)), axis=0)
+    candidates = fresh[~fitted.explained_before(fresh)]
     if not len(candidates):
         return fitted, candidates
     with one_blas_thread():
