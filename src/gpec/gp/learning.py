@@ -112,12 +112,7 @@ def _learn_for_all(
         tried = np.vstack((tried, design))
     if not isinstance(kernel, Matern):
         return kernel.with_theta(_search(objective(kernel, slice(None)), tried, bounds)[0])
-    few = evenly_spaced(n, _ROWS_FOR_STARTS)
-    best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
-    if n > len(few):
-        best, _ = _search(objective(kernel, slice(None)), best[None], bounds, steps=_POLISH)
-    some, nothing = evenly_spaced(n, _ROWS_FOR_NATS), np.empty(0)
-    return _weighed(kernel.with_theta(best), nothing, np.empty((0, 2)), lambda k: objective(k, some))
+    return _search_and_weigh(kernel, n, tried, bounds, objective)
 
 
 def _all_features(
@@ -154,8 +149,6 @@ def _learn_by_feature(
 ) -> Kernel:
     """Lengths, a nugget for all features, and a scale for each noisy one."""
     noisy = u.any(axis=0)
-    few = evenly_spaced(len(y), _ROWS_FOR_STARTS)
-    some = evenly_spaced(len(y), _ROWS_FOR_NATS)
 
     def objective(kernel: Kernel, chosen: Any) -> Objective:
         return _each_feature(kernel, rows[chosen], y[chosen], u[chosen], features, noisy)
@@ -171,13 +164,25 @@ def _learn_by_feature(
         design = np.tile(here, (24, 1))
         design[:, :p] = np.clip(low + _halton(24, p) * (high - low), *bounds[:p].T)
         tried = np.vstack((tried, design))
+    return _search_and_weigh(kernel, len(y), tried, bounds, objective)
+
+
+def _search_and_weigh(
+    kernel: Kernel,
+    n: int,
+    tried: FloatArray,
+    bounds: FloatArray,
+    objective: Callable[[Kernel, Any], Objective],
+) -> Kernel:
+    """Starts on few of ``n`` rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
+    few, some, p = evenly_spaced(n, _ROWS_FOR_STARTS), evenly_spaced(n, _ROWS_FOR_NATS), kernel.n_dims
     best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
-    if len(y) > len(few):
+    if n > len(few):
         best, _ = _search(objective(kernel, slice(None)), best[None], bounds, steps=_POLISH)
-    kernel = kernel.with_theta(best[: kernel.n_dims])
+    kernel = kernel.with_theta(best[:p])
     if not isinstance(kernel, Matern):
         return kernel
-    return _weighed(kernel, best[kernel.n_dims :], bounds[kernel.n_dims :], lambda k: objective(k, some))
+    return _weighed(kernel, best[p:], bounds[p:], lambda k: objective(k, some))
 
 
 def _weighed(
