@@ -18,7 +18,7 @@ from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
-from gpec.explainers._grouped import GroupedExplainer
+from gpec.explainers._grouped import with_groups
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel
@@ -75,8 +75,7 @@ def state_problem(
     if settings.task_kernel is not None:
         require_one_kernel(kernel)
         check_task_kernel(settings.task_kernel, len(groups), groups.names)
-    if explainer is not None and not groups.single:
-        explainer = GroupedExplainer(explainer, groups)
+    explainer = with_groups(explainer, groups)
     sampler = make_sampler(settings.boundary, schema)
     if isinstance(sampler, Sampler):
         sampler.check()

@@ -13,7 +13,7 @@ from gpec.calibration import Calibration
 from gpec.data import Groups, Schema
 from gpec.difficulty import Difficulty
 from gpec.explainers import make_explainer
-from gpec.explainers._grouped import GroupedExplainer
+from gpec.explainers._grouped import with_groups
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
 from gpec.gp.tasks import Tasks
@@ -35,9 +35,7 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     probe.require_same(checked)
     boundary.require_belongs(checked, int(state["seed"]))
     groups = Groups.of(settings.groups, schema)
-    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    if explainer is not None and not groups.single:
-        explainer = GroupedExplainer(explainer, groups)
+    explainer = with_groups(None if settings.explainer is None else make_explainer(settings.explainer), groups)
     ground = Ground(settings, schema, checked, groups, explainer, state["background"], int(state["seed"]))
     observation = Observation.from_state(state["observation"])
     rows, layers = ground.rows(observation.rows), []

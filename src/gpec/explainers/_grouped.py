@@ -10,7 +10,7 @@ from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.typing import FloatArray
 
-__all__ = ["GroupedExplainer"]
+__all__ = ["GroupedExplainer", "grouped", "with_groups"]
 
 
 class GroupedExplainer(Explainer):
@@ -60,6 +60,11 @@ class GroupedExplainer(Explainer):
 
     def explain(self, Z: FloatArray, **how: Any) -> Attribution:
         return grouped(self.explainer.explain(Z, **how), self.groups)
+
+
+def with_groups(explainer: Explainer | None, groups: Groups) -> Explainer | None:
+    """The explainer, its attributions added within groups where there are any."""
+    return explainer if explainer is None or groups.single else GroupedExplainer(explainer, groups)
 
 
 def grouped(answer: Attribution, groups: Groups) -> Attribution:

@@ -138,6 +138,10 @@ class Kernel(SklearnKernel, ABC):
 
     @theta.setter
     def theta(self, theta: FloatArray) -> None:
+        self._set_own(theta)
+
+    def _set_own(self, theta: FloatArray) -> None:
+        """Set the free parameters that are this kernel's own, not those of its parts."""
         for name, value in zip(self._free(), np.exp(theta).tolist(), strict=True):
             setattr(self, f"{name}_", value)
 

@@ -47,12 +47,12 @@ class Composed(Kernel):
 
     @property
     def theta(self) -> FloatArray:
-        return np.concatenate([Kernel.theta.fget(self), *(part.theta for part in self._fitted.values())])  # type: ignore[attr-defined]
+        return np.concatenate([super().theta, *(part.theta for part in self._fitted.values())])
 
     @theta.setter
     def theta(self, theta: FloatArray) -> None:
         start = len(self._free())
-        Kernel.theta.fset(self, theta[:start])  # type: ignore[attr-defined]
+        self._set_own(theta[:start])
         for part in self._fitted.values():
             part.theta = theta[start : start + part.n_dims]
             start += part.n_dims

@@ -239,7 +239,7 @@ class Between(Distance):
     @theta.setter
     def theta(self, theta: FloatArray) -> None:
         first = len(self._free())
-        Kernel.theta.fset(self, theta[:first])  # type: ignore[attr-defined]
+        self._set_own(theta[:first])
         if len(theta) > first:
             self.kernel_.theta = theta[first:]
 

@@ -80,7 +80,7 @@ class _BoundaryKernel(Kernel):
     def theta(self, theta: FloatArray) -> None:
         if self.lam == "evidence":
             self._search(float(np.exp(theta[0])))
-        Kernel.theta.fset(self, theta)  # type: ignore[attr-defined]
+        self._set_own(theta)
 
     def _search(self, lam: float) -> None:
         """Take the factor that searches use at ``lam``."""
