@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gpec._changes import left_out_values, predict_changes
+from gpec._execution import Execution
 from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Fitted
 from gpec._randomness import derived_seed, stream
-from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.calibration import Calibration, Scores
+from gpec.data import Rows
 from gpec.difficulty import Difficulty
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
@@ -28,10 +29,11 @@ _PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of attributions
 
 
-def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: Settings) -> Calibration:
+def calibrate_on(fitted: Fitted, rows: Rows, given: Attribution | None, now: Execution) -> Calibration:
     """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
     if fitted.neighbourhood is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
+    Z = rows.encoded
     seen = fitted.explained_before(Z)
     if seen.any():
         warnings.warn(
@@ -42,14 +44,14 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: 
     answer = answer_rows(fitted, Z, now) if given is None else given
     weights = np.ones(len(Z))
     fresh = not seen.any()
-    found = likely_values(fitted, Z, now)
+    found = likely_values(fitted, rows, now)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     value = Scores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
     if given is not None:
         return replace(fitted.calibration, value=value)
     similar = fitted.neighbourhood.rows(Z)
     there = _explain_one_of(fitted, similar, now)
-    return Calibration(Scores(_score_changes(fitted, Z, answer, similar, there, now), weights, fresh), value)
+    return Calibration(Scores(_score_changes(fitted, rows, answer, similar, there, now), weights, fresh), value)
 
 
 def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None:
@@ -62,7 +64,7 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     return grouped(answer, ground.groups)
 
 
-def check_itself(fitted: Fitted, now: Settings) -> Fitted:
+def check_itself(fitted: Fitted, now: Execution) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
     seen, similar_to = fitted.observation, fitted.neighbourhood
     if similar_to is None:
@@ -82,7 +84,7 @@ def check_itself(fitted: Fitted, now: Settings) -> Fitted:
             fitted = replace(fitted, observation=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
-        changed = _score_changes(fitted, seen.rows[few], known, nearby, there, now)
+        changed = _score_changes(fitted, fitted.ground.rows(seen.rows[few]), known, nearby, there, now)
         similar = Scores(changed, seen.draw.weights[few], fresh=False)
     skill = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
     return replace(fitted, calibration=Calibration(similar, value), skill=skill)
@@ -94,7 +96,7 @@ def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) ->
     return float(1.0 - (weights[:, None, None] * residual**2).sum() / spread) if spread > 0 else 1.0
 
 
-def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Settings) -> FloatArray:
+def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Execution) -> FloatArray:
     """The attributions of one of the rows similar to each, ``(n, d, c)``."""
     n, K, _ = similar.shape
     which = stream(fitted.ground.seed, "similar row to check").integers(K, size=n)
@@ -103,10 +105,10 @@ def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Settings) -> Float
 
 
 def _score_changes(
-    fitted: Fitted, Z: FloatArray, answer: Attribution, similar: FloatArray, there: FloatArray, now: Settings
+    fitted: Fitted, rows: Rows, answer: Attribution, similar: FloatArray, there: FloatArray, now: Execution
 ) -> FloatArray:
     """For each row, how much the attributions of one of its similar rows differ, over what was expected."""
-    expected = predict_changes(fitted, Z, answer, similar, now).expected_square
+    expected = predict_changes(fitted, rows, answer, similar, now).expected_square
     return _score(there - answer.values, np.sqrt(expected), answer.values)
 
 

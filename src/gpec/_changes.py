@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpec._execution import run_blocks
+from gpec._execution import Execution
 from gpec._fitted import Fitted, Layer
-from gpec._settings import Settings
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
@@ -47,17 +46,18 @@ class Changes:
         return np.asarray((self.offset**2 + self.deviation**2).mean(axis=-1))
 
 
-def predict_changes(fitted: Fitted, Z: FloatArray, answer: Attribution, similar: FloatArray, now: Settings) -> Changes:
+def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, now: Execution) -> Changes:
     """Of rows with their attributions, towards ``similar (n, K, d)``; the model is asked, the explainer is not."""
+    Z = X.encoded
     n, K, _ = similar.shape
     shape = (n, answer.values.shape[1], len(fitted.layers))
-    offset, deviation, noise = np.empty((*shape, K)), np.empty((*shape, K)), np.empty(shape)
+    whole = {"offset": np.empty((*shape, K)), "deviation": np.empty((*shape, K)), "noise_variance": np.empty(shape)}
     known = fitted.explained_before(Z)
     own_noise = fitted.noise_at(answer)
     least = _least_variance(fitted)
 
-    def block(part: slice) -> None:
-        rows = fitted.ground.rows(Z[part])
+    def block(part: slice) -> dict[str, FloatArray]:
+        rows, some = X[part], {name: np.empty_like(array[part]) for name, array in whole.items()}
         others = fitted.ground.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
         same = _the_row_itself(similar[part], Z[part])
         for c, layer in enumerate(fitted.layers):
@@ -70,12 +70,14 @@ def predict_changes(fitted: Fitted, Z: FloatArray, answer: Attribution, similar:
             change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
-            offset[part, :, c], deviation[part, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
-            noise[part, :, c] = added.mean(axis=1)
+            some["offset"][:, :, c], some["deviation"][:, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
+            some["noise_variance"][:, :, c] = added.mean(axis=1)
+        return some
 
-    for _ in run_blocks(block, n, _BLOCK, n_jobs=now.n_jobs, what="similar rows", progress=now.progress):
-        pass
-    return Changes(offset, deviation, noise)
+    for part, found in now.run("similar rows", block, n, _BLOCK):
+        for name, array in whole.items():
+            array[part] = found[name]
+    return Changes(**whole)
 
 
 def predict_values(fitted: Fitted, rows: Rows, found: Prediction) -> Prediction:

@@ -7,16 +7,43 @@ so the bits of the result depend neither on the number of threads nor on which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from gpec._progress import Progress
 
-__all__ = ["one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "Kept", "one_blas_thread", "run_blocks"]
 
 T = TypeVar("T")
+
+
+class Kept(Protocol):
+    """Where finished blocks of rows are kept, so that nobody computes them again."""
+
+    def remember(self, stage: str, work: Callable[[slice], dict[str, Any]]) -> Callable[[slice], dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """How blocks of rows run in one call: on how many threads, with which bars, and where finished ones are kept."""
+
+    n_jobs: int | None = None
+    progress: Literal["auto"] | bool = False
+    kept: Kept | None = None
+
+    def run(
+        self, stage: str, work: Callable[[slice], dict[str, Any]], n: int, size: int
+    ) -> Iterator[tuple[slice, dict[str, Any]]]:
+        """Blocks of rows and what ``work`` found for each, in order."""
+        found = work if self.kept is None else self.kept.remember(stage, work)
+
+        def block(part: slice) -> tuple[slice, dict[str, Any]]:
+            return part, found(part)
+
+        return run_blocks(block, n, size, n_jobs=self.n_jobs, what=stage, progress=self.progress)
 
 
 def run_blocks(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
+from gpec import _files
 from gpec._changes import predict_changes, predict_values
-from gpec._execution import run_blocks
+from gpec._checkpoint import Checkpoint
+from gpec._execution import Execution
 from gpec._fitted import Fitted
-from gpec._settings import Settings
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
 from gpec.data import Rows
@@ -33,6 +37,7 @@ __all__ = [
     "likely_values",
     "make_explanation",
     "names_of_rows",
+    "open_checkpoint",
     "predict",
     "similar_rows",
 ]
@@ -46,12 +51,20 @@ _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
-def encode_rows(fitted: Fitted, X: Any) -> FloatArray:
+def encode_rows(fitted: Fitted, X: Any) -> Rows:
     """Rows given to ``explain``, checked and encoded."""
-    schema = fitted.ground.schema
-    Z = schema.encode(X)
-    schema.embed(Z)  # refuses rows that lie too far away
-    return Z
+    return fitted.ground.rows(fitted.ground.schema.encode(X))
+
+
+def open_checkpoint(
+    fitted: Fitted, rows: Rows, attribution: str, folder: str | os.PathLike[str] | None
+) -> AbstractContextManager[Checkpoint | None]:
+    """Where the blocks of this call are kept, if anywhere; what they depend on must be as it was."""
+    if folder is None:
+        return nullcontext()
+    fitted.probe.require_same(fitted.ground.model)
+    identity = {"the fit": fitted.digest(), "the rows": _files.digest({"rows": rows.encoded})}
+    return Checkpoint(folder, {**identity, "the kind of attribution": attribution})
 
 
 def names_of_rows(X: Any) -> Any:
@@ -61,7 +74,7 @@ def names_of_rows(X: Any) -> Any:
     return X.index.to_numpy()
 
 
-def answer_rows(fitted: Fitted, Z: FloatArray, now: Settings) -> Attribution:
+def answer_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
     """The explainer's answers for new rows; it meets the model when it is first needed."""
     explainer = fitted.ground.explainer
     if explainer is None:
@@ -76,7 +89,7 @@ def answer_rows(fitted: Fitted, Z: FloatArray, now: Settings) -> Attribution:
     return ask_explainer(fitted.ground, explainer, Z, now)
 
 
-def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> None:
+def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) -> None:
     """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
     seen, some = fitted.observation, slice(0, _GIVEN_ROWS)
     own, given = ask_explainer(fitted.ground, explainer, seen.rows[some], now), seen.attribution.values[some]
@@ -92,22 +105,23 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Settings) -> 
         )
 
 
-def predict(fitted: Fitted, rows: Rows, now: Settings) -> Prediction:
+def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
     shape = (len(rows), len(fitted.ground.groups), len(fitted.layers))
-    mean, boundary, noise = np.empty(shape), np.empty(shape), np.empty(shape)
+    whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
 
-    def block(part: slice) -> int:
-        some, clamped = rows[part], 0
-        for c, layer in enumerate(fitted.layers):
-            found = layer.posterior.predict(some)
-            mean[part, :, c], boundary[part, :, c] = found.mean, found.boundary_variance
-            noise[part, :, c] = found.noise_variance
-            clamped += found.n_clamped
-        return clamped
+    def block(part: slice) -> dict[str, Any]:
+        some = rows[part]
+        found = [layer.posterior.predict(some) for layer in fitted.layers]
+        stacked = {name: np.stack([getattr(one, name) for one in found], axis=2) for name in whole}
+        return {**stacked, "n_clamped": sum(one.n_clamped for one in found)}
 
-    counts = run_blocks(block, len(rows), _BLOCK, n_jobs=now.n_jobs, what="posterior", progress=now.progress)
-    return Prediction(mean, boundary, noise, sum(counts))
+    clamped = 0
+    for part, found in now.run("posterior", block, len(rows), _BLOCK):
+        for name, array in whole.items():
+            array[part] = found[name]
+        clamped += found["n_clamped"]
+    return Prediction(**whole, n_clamped=clamped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +135,9 @@ class Intervals:
     n_clamped: int = 0
 
 
-def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: Attribution, now: Settings) -> Intervals:
+def similar_rows(fitted: Fitted, nearby: Neighbourhood, rows: Rows, answer: Attribution, now: Execution) -> Intervals:
     """The explainer's answers, with the change to be expected among similar rows."""
-    changes = predict_changes(fitted, Z, answer, nearby.rows(Z), now)
+    changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), now)
     square = changes.expected_square
     rule = SimilarRows(
         at_the_door(changes.offset, axis=2),
@@ -135,7 +149,7 @@ def similar_rows(fitted: Fitted, nearby: Neighbourhood, Z: FloatArray, answer: A
     return Intervals(answer, boundary, changes.noise_variance, rule)
 
 
-def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
+def likely_values(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
     """What the explainer would answer."""
     if fitted.skill is not None and fitted.skill < _LEAST_SKILL:
         warnings.warn(
@@ -144,24 +158,23 @@ def likely_values(fitted: Fitted, Z: FloatArray, now: Settings) -> Intervals:
             PosteriorWarning,
             stacklevel=3,
         )
-    rows = fitted.ground.rows(Z)
     found = predict_values(fitted, rows, predict(fitted, rows, now))
-    shown = Attribution(found.mean, None, fitted.common_base(len(Z)))
+    shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
     rule = Value(fitted.calibration.at_the_door().value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
 
 
-def latent(fitted: Fitted, Z: FloatArray, answer: Attribution | None, now: Settings) -> Intervals:
+def latent(fitted: Fitted, rows: Rows, answer: Attribution | None, now: Execution) -> Intervals:
     """The paper's: the posterior of the latent explanation around the explainer's answer, or around its own mean."""
-    found = predict(fitted, fitted.ground.rows(Z), now)
-    shown, noise = Attribution(found.mean, None, fitted.common_base(len(Z))), found.noise_variance
+    found = predict(fitted, rows, now)
+    shown, noise = Attribution(found.mean, None, fitted.common_base(len(rows))), found.noise_variance
     if answer is not None:
         shown, noise = answer, noise + _own_noise(fitted, answer)
     return Intervals(shown, found.boundary_variance, noise, Latent(), found.n_clamped)
 
 
 def make_explanation(
-    fitted: Fitted, Z: FloatArray, found: Intervals, level: float, row_names: Any, diagnostics: dict[str, Any]
+    fitted: Fitted, rows: Rows, found: Intervals, level: float, row_names: Any, diagnostics: dict[str, Any]
 ) -> Explanation:
     """The result as users see it."""
     if not (
@@ -176,7 +189,7 @@ def make_explanation(
         noise_variance=at_the_door(found.noise_variance),
         explainer_variance=shown.variance,
         base_values=shown.base_values,
-        data=fitted.ground.groups.data(Z, schema),
+        data=fitted.ground.groups.data(rows.encoded, schema),
         feature_names=list(fitted.ground.groups.names),
         output_names=names if several else names[1],
         confidence_level=level,
@@ -184,6 +197,7 @@ def make_explanation(
         axes=("row", "feature", "output") if several else ("row", "feature"),
         rule=found.rule,
         row_names=row_names,
+        predictions=at_the_door(expit(rows.outputs)) if fitted.neighbourhood is not None else None,
     )
 
 

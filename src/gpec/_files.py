@@ -21,7 +21,7 @@ import numpy as np
 
 from gpec.errors import CorruptFileError, InputError
 
-__all__ = ["read", "write"]
+__all__ = ["digest", "read", "write"]
 
 _MAGIC = b"gpec archive 2 "
 _LARGE = 10_000  # numbers
@@ -56,6 +56,25 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def digest(tree: dict[str, Any]) -> str:
+    """Equal for trees of the same content, and for what :func:`read` makes of them once written."""
+    arrays: dict[int, tuple[str, np.ndarray[Any, Any]]] = {}
+    document = _pack(tree, arrays)
+    contents = {
+        name: hashlib.sha256(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        for name, array in arrays.values()
+    }
+
+    def named_by_content(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "array" in value:
+                return contents[value["array"]].hexdigest()
+            return {key: named_by_content(item) for key, item in value["dict"].items()}
+        return [named_by_content(item) for item in value] if isinstance(value, list) else value
+
+    return hashlib.sha256(json.dumps(named_by_content(document), allow_nan=True, sort_keys=True).encode()).hexdigest()
 
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from gpec import _files
 from gpec._problem import Ground
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
@@ -141,6 +142,12 @@ class Fitted:
             "calibration": self.calibration.state(),
             "skill": self.skill,
         }
+
+    def digest(self) -> str:
+        """Equal for fits that answer alike at rows, whether they come from a file or not."""
+        state = self.state()
+        how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
+        return _files.digest({**state, "settings": how, "calibration": None})
 
     @property
     def pool(self) -> FloatArray:

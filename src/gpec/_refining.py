@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from gpec._calibrating import check_itself
-from gpec._execution import one_blas_thread
+from gpec._execution import Execution, one_blas_thread
 from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Draw, Fitted, Layer
 from gpec._randomness import stream
-from gpec._settings import Settings
+from gpec.data import Rows
 from gpec.explainers import Attribution
 from gpec.promises import Value
 from gpec.refinement import choose_rows
@@ -24,14 +24,14 @@ _TARGETS = 300
 _NUMBERS = 3e7  # in the covariances of targets and candidates
 
 
-def mean_width(fitted: Fitted, Z: FloatArray, now: Settings) -> float:
+def mean_width(fitted: Fitted, rows: Rows, now: Execution) -> float:
     """Mean width of the value's 95% intervals of some rows."""
-    found = likely_values(fitted, Z, now)
+    found = likely_values(fitted, rows, now)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     return float(2.0 * Value(fitted.calibration.value).half_width(std, _LEVEL).mean())
 
 
-def refined(fitted: Fitted, Z: FloatArray, n: int, now: Settings) -> tuple[Fitted, FloatArray]:
+def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitted, FloatArray]:
     """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
     ground, seen = fitted.ground, fitted.observation
     rng = stream(ground.seed, "refined rows", len(seen.rows))
@@ -49,7 +49,7 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Settings) -> tuple[Fitte
     return extended(fitted, candidates[chosen], now), candidates[chosen]
 
 
-def extended(fitted: Fitted, Z: FloatArray, now: Settings) -> Fitted:
+def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
     """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
     ground, seen = fitted.ground, fitted.observation
     answer = answer_rows(fitted, Z, now)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpec._execution import Execution, Kept
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count
 from gpec.errors import InputError, ParameterTypeError
 from gpec.explainers.noise import check_noise
@@ -75,6 +76,10 @@ class Settings:
     def of(cls, parameters: dict[str, Any]) -> Settings:
         """From ``GPEC.get_params(deep=False)``."""
         return cls(**{name: value for name, value in parameters.items() if name != "model"})
+
+    def execution(self, kept: Kept | None = None) -> Execution:
+        """How blocks of rows run."""
+        return Execution(self.n_jobs, self.progress, kept)
 
     @property
     def learns_scale(self) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from gpec._execution import one_blas_thread
+from gpec._execution import Execution, one_blas_thread
 from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
 from gpec._problem import Ground, Problem, fingerprint
 from gpec._randomness import stream
@@ -205,17 +205,17 @@ def _answer_unknown(ground: Ground, explainer: Explainer, rows: FloatArray, know
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
-        return ask_explainer(ground, explainer, rows, ground.settings)
+        return ask_explainer(ground, explainer, rows, ground.settings.execution())
     old = known.attribution.map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = ask_explainer(ground, explainer, rows[found < 0], ground.settings)
+    new = ask_explainer(ground, explainer, rows[found < 0], ground.settings.execution())
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])
 
 
-def ask_explainer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Settings) -> Attribution:
+def ask_explainer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Execution) -> Attribution:
     """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
     s = ground.settings
     return observe(
@@ -226,6 +226,7 @@ def ask_explainer(ground: Ground, explainer: Explainer, Z: FloatArray, now: Sett
         seed=ground.seed,
         n_jobs=now.n_jobs,
         progress=now.progress,
+        kept=now.kept,
     )
 
 

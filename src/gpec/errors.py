@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 __all__ = [
     "BoundaryNotFoundError",
     "CalibrationWarning",
+    "CheckpointError",
     "CorruptFileError",
     "DownloadError",
     "ExplainerError",
@@ -78,6 +79,10 @@ class BoundaryNotFoundError(GPECError, RuntimeError):
 
 class NumericalError(GPECError, RuntimeError):
     """A computation lost its accuracy and no honest answer can be given."""
+
+
+class CheckpointError(GPECError, ValueError):
+    """A folder of unfinished work is of other work than this."""
 
 
 class CorruptFileError(GPECError, ValueError):

@@ -18,6 +18,7 @@ from gpec._explaining import (
     likely_values,
     make_explanation,
     names_of_rows,
+    open_checkpoint,
     similar_rows,
 )
 from gpec._fitted import Fitted, Layer
@@ -250,7 +251,7 @@ class GPEC(BaseEstimator):
             layers.append(Layer(graph, kernel, posterior))
         fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
         with clock("calibration"):
-            fitted = replace(check_itself(fitted, settings), fingerprints=memory.fingerprints)
+            fitted = replace(check_itself(fitted, settings.execution()), fingerprints=memory.fingerprints)
         problem.ground.model.require_repeatable(probe.rows, probe.answer)
         self._keep(fitted)
         self.diagnostics_ = fitted.diagnostics(clock.seconds)
@@ -262,6 +263,7 @@ class GPEC(BaseEstimator):
         *,
         attribution: Literal["explainer", "posterior"] = "explainer",
         confidence_level: float = 0.95,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Explanation:
         """Algorithm 2: attributions of the rows ``X`` with their uncertainty.
 
@@ -275,31 +277,38 @@ class GPEC(BaseEstimator):
             are about *the value*: what the explainer would answer. ``e.statement()`` says it in full.
         confidence_level : float
             Level of the bounds.
+        checkpoint : path, optional
+            A folder in which blocks of rows are kept as they are done. If the call is interrupted, the same call goes
+            on from there and gives the same result. Model, fit and rows are checked first. Delete the folder when it
+            has served.
         """
         fitted = self._require_fitted()
-        now = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
+        settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         fitted.calibration.require_told(attribution, level)
-        Z = encode_rows(fitted, X)
+        rows = encode_rows(fitted, X)
         clock, rows_before = Clock(), fitted.ground.model.n_rows
-        with clock("explainer"):  # E
-            answer = answer_rows(fitted, Z, now) if attribution == "explainer" else None
-        with clock("gp"):  # k (K + U)^-1 k
-            if fitted.neighbourhood is None:
-                found = latent(fitted, Z, answer, now)
-            elif answer is None:
-                found = likely_values(fitted, Z, now)
-            else:
-                found = similar_rows(fitted, fitted.neighbourhood, Z, answer, now)
+        with open_checkpoint(fitted, rows, attribution, checkpoint) as kept:
+            now = settings.execution(kept)
+            with clock("explainer"):  # E
+                answer = answer_rows(fitted, rows.encoded, now) if attribution == "explainer" else None
+            with clock("gp"):  # k (K + U)^-1 k
+                if fitted.neighbourhood is None:
+                    found = latent(fitted, rows, answer, now)
+                elif answer is None:
+                    found = likely_values(fitted, rows, now)
+                else:
+                    found = similar_rows(fitted, fitted.neighbourhood, rows, answer, now)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
             "attribution": attribution,
             "model_rows": fitted.ground.model.n_rows - rows_before,
             "seconds": clock.seconds,
             "clamped": found.n_clamped,
+            "rows_resumed": kept.rows_used if kept is not None else {},
         }
-        return make_explanation(fitted, Z, found, level, names_of_rows(X), diagnostics)
+        return make_explanation(fitted, rows, found, level, names_of_rows(X), diagnostics)
 
     __call__ = explain
 
@@ -319,10 +328,10 @@ class GPEC(BaseEstimator):
             Attributions of ``X`` computed elsewhere; they serve the promise of the value only.
         """
         fitted = self._require_fitted()
-        now = Settings.of(self.get_params(deep=False))
-        Z = encode_rows(fitted, X)
-        given = check_given(fitted, attributions, len(Z))
-        self._fitted = replace(fitted, calibration=calibrate_on(fitted, Z, given, now))
+        now = Settings.of(self.get_params(deep=False)).execution()
+        rows = encode_rows(fitted, X)
+        given = check_given(fitted, attributions, len(rows))
+        self._fitted = replace(fitted, calibration=calibrate_on(fitted, rows, given, now))
         return self
 
     def similar_rows(self, X: Any) -> Any:
@@ -333,7 +342,7 @@ class GPEC(BaseEstimator):
         fitted = self._require_fitted()
         if fitted.neighbourhood is None:
             raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
-        similar = fitted.neighbourhood.rows(encode_rows(fitted, X))
+        similar = fitted.neighbourhood.rows(encode_rows(fitted, X).encoded)
         return fitted.ground.schema.decode(similar.reshape(-1, similar.shape[2]))
 
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
@@ -353,21 +362,22 @@ class GPEC(BaseEstimator):
             A mean width at which to stop, in units of the attributions; rows are explained ten at a time until then.
         """
         fitted = self._require_fitted()
-        now = Settings.of(self.get_params(deep=False))
+        now = Settings.of(self.get_params(deep=False)).execution()
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
-        Z = encode_rows(fitted, X)
-        rows: list[FloatArray] = []
-        before = after = mean_width(fitted, Z, now)
-        while len(rows) < n and (target is None or after > target):
-            fitted, chosen = refined(fitted, Z, n - len(rows) if target is None else min(10, n - len(rows)), now)
+        rows = encode_rows(fitted, X)
+        new: list[FloatArray] = []
+        before = after = mean_width(fitted, rows, now)
+        while len(new) < n and (target is None or after > target):
+            most = n - len(new) if target is None else min(10, n - len(new))
+            fitted, chosen = refined(fitted, rows.encoded, most, now)
             if not len(chosen):
                 break
-            rows.extend(chosen)
-            after = mean_width(fitted, Z, now)
+            new.extend(chosen)
+            after = mean_width(fitted, rows, now)
         self._keep(fitted)
-        X_refined = fitted.ground.schema.decode(np.array(rows).reshape(len(rows), Z.shape[1]))
+        X_refined = fitted.ground.schema.decode(np.array(new).reshape(len(new), rows.encoded.shape[1]))
         self.refinement_ = Refinement(X_refined, before, after)
         return self
 

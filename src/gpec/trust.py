@@ -6,15 +6,13 @@ The interval's rule knows them as a mixture of normals; certainties are counted 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 from scipy.special import ndtr
 
+from gpec._explained import Explained
 from gpec._randomness import stream
 from gpec._validation import check_count
 from gpec.errors import InputError
-from gpec.promises import IntervalRule
 from gpec.typing import FloatArray
 
 __all__ = ["firm_share", "rank_certainty", "sign_certainty", "trust_levels", "trust_words"]
@@ -27,24 +25,7 @@ _DRAWS = 320  # of the attributions of a row, shared out among its similar rows
 _NUMBERS = 4_000_000  # drawn at once
 
 
-class _Explained(Protocol):
-    """What of an explanation is needed here."""
-
-    @property
-    def values(self) -> FloatArray: ...
-    @property
-    def std(self) -> FloatArray: ...
-    @property
-    def width(self) -> FloatArray: ...
-    @property
-    def axes(self) -> tuple[str, ...]: ...
-    @property
-    def rule(self) -> IntervalRule: ...
-    @property
-    def feature_names(self) -> Any: ...
-
-
-def sign_certainty(explanation: _Explained) -> FloatArray:
+def sign_certainty(explanation: Explained) -> FloatArray:
     """Probability that the attributions the interval is about have the sign shown.
 
     For similar rows it is the share of them, as predicted, whose attribution points the same way. A value of 0 has no
@@ -57,7 +38,7 @@ def sign_certainty(explanation: _Explained) -> FloatArray:
     return np.asarray(np.where(values == 0, 0.5, same.mean(axis=-1)))
 
 
-def rank_certainty(explanation: _Explained, k: int) -> FloatArray:
+def rank_certainty(explanation: Explained, k: int) -> FloatArray:
     """Probability of each feature to be among the ``k`` of largest size, by joint draws; same axes as the values.
 
     Features are drawn independently of each other, each similar row as often as the others.
@@ -84,12 +65,12 @@ def rank_certainty(explanation: _Explained, k: int) -> FloatArray:
     return np.asarray(np.moveaxis(share.reshape(*shape, d), -1, axis))
 
 
-def trust_words(explanation: _Explained) -> Words:
+def trust_words(explanation: Explained) -> Words:
     """A plain word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
     return _words(explanation, ("firm", "likely", "unclear"))
 
 
-def trust_levels(explanation: _Explained, reference: _Explained | None = None) -> Words:
+def trust_levels(explanation: Explained, reference: Explained | None = None) -> Words:
     """How far each attribution can be trusted: "high", "medium" or "low".
 
     By the certainty of its sign (97.5% and 84%), or, with a reference, by whether its interval is among the narrowest,
@@ -106,7 +87,7 @@ def trust_levels(explanation: _Explained, reference: _Explained | None = None) -
     return levels.astype(object)
 
 
-def firm_share(explanation: _Explained) -> FloatArray:
+def firm_share(explanation: Explained) -> FloatArray:
     """Share of a row's total attribution that is carried by features of firm sign, ``(n,)`` or ``(n, c)``."""
     axis = explanation.axes.index("feature")
     size = np.abs(explanation.values)
@@ -115,6 +96,6 @@ def firm_share(explanation: _Explained) -> FloatArray:
     return np.asarray(np.divide(firm, total, out=np.ones_like(total), where=total > 0))
 
 
-def _words(explanation: _Explained, words: tuple[str, str, str]) -> Words:
+def _words(explanation: Explained, words: tuple[str, str, str]) -> Words:
     certainty = sign_certainty(explanation)
     return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)

@@ -74,6 +74,7 @@ def test_signatures_of_the_methods():
         ("X", "POSITIONAL_OR_KEYWORD", empty),
         ("attribution", "KEYWORD_ONLY", "explainer"),
         ("confidence_level", "KEYWORD_ONLY", 0.95),
+        ("checkpoint", "KEYWORD_ONLY", None),
     ]
     assert shape(GPEC.explain) == explain
     assert shape(GPEC.__call__) == explain

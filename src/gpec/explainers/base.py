@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator
 
-from gpec._execution import run_blocks
+from gpec._execution import Kept, run_blocks
 from gpec._randomness import derived_seed, make_seed
 from gpec.data import Schema
 from gpec.data._background import check_background
@@ -133,12 +133,14 @@ class Explainer(BaseEstimator, ABC):
         n_runs: int = 1,
         n_jobs: int | None = None,
         progress: Literal["auto"] | bool = False,
+        kept: Kept | None = None,
     ) -> Attribution:
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 
         Each row has a seed of its own, made from ``seed``, ``run`` and its content, so that its answer does not depend
         on the rows beside it. Blocks of rows are explained on ``n_jobs`` threads, if the explainer allows it and the
-        model is no torch Module; their size does not depend on ``n_jobs``, nor do the answers.
+        model is no torch Module; their size does not depend on ``n_jobs``, nor do the answers. Blocks that an earlier
+        call has ``kept`` are not explained again.
 
         Warns
         -----
@@ -158,9 +160,14 @@ class Explainer(BaseEstimator, ABC):
         failed: list[GPECError] = []
         started = time.perf_counter()
 
+        def answer_block(part: slice) -> dict[str, Any]:
+            return vars(self._explain_block(Z[part], part.start, n, seed, run))
+
+        answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block)
+
         def block(part: slice) -> Attribution | GPECError | None:
             try:
-                return None if failed else self._explain_block(Z[part], part.start, n, seed, run)
+                return None if failed else Attribution(**answered(part))
             except GPECError as error:  # raised on another thread it would lose its cause
                 return error
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpec._execution import Kept
 from gpec._shapes import at_the_door
 from gpec._validation import check_finite_array, check_positive
 from gpec.errors import InputError, StochasticExplainerWarning
@@ -51,6 +52,7 @@ def observe(
     seed: int,
     n_jobs: int | None = None,
     progress: Literal["auto"] | bool,
+    kept: Kept | None = None,
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 
@@ -63,7 +65,7 @@ def observe(
     two runs of a row agree may be chance, and must not depend on the rows beside it.
     """
     repeats = _resampled(noise) and explainer.stochastic is not False
-    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress, "kept": kept}
     first = explainer.explain(Z, n_runs=n_resamples if repeats else 1, **how)
     if not _resampled(noise):
         return first
