@@ -131,7 +131,7 @@ def _draw(
 
     figure, axes = plt.subplots(2, 2, figsize=(12, 7), layout="constrained")
     for ax, i in zip(axes.flat, [*ranked[-2:], *ranked[:2]], strict=True):
-        bars(explanation[int(i)], ax, max_features=6, legend=ax is axes[0, 0])
+        bars(explanation[int(i)], ax=ax, max_features=6, legend=ax is axes[0, 0])
         ax.set_title(f"Patient {names[i]}: P(malignant) {risk[i]:.2f}, {share[i]:.0%} firm", fontsize=10)
     figure.suptitle("How far each explanation holds among similar patients: firmest above, least firm below")
     figure.savefig(picture, dpi=110)

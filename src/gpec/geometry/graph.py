@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.neighbors import NearestNeighbors
 
 from gpec._randomness import make_seed, stream
@@ -152,6 +152,29 @@ class GeodesicGraph:
     @cached_property
     def distances(self) -> FloatArray:
         return shortest_paths(self.adjacency, self.landmarks, self.progress)
+
+    def path(self, start: int, stop: int) -> IntArray:
+        """The points on the shortest way from one point to another, both included.
+
+        Raises
+        ------
+        InputError
+            If they lie on different pieces of the surface.
+        """
+        J = len(self)
+        for name, index in (("start", start), ("stop", stop)):
+            if check_count(name, index, least=0) >= J:
+                raise InputError(f"{name}={index} is no point of the graph, which has {J} points.")
+        if self.component[start] != self.component[stop]:
+            raise InputError(
+                f"The points {start} and {stop} lie on different pieces, so no way along the surface joins them; "
+                "choose two points of one piece."
+            )
+        before = dijkstra(self.adjacency, directed=True, indices=int(start), return_predecessors=True)[1]
+        way = [int(stop)]
+        while way[-1] != start:
+            way.append(int(before[way[-1]]))
+        return np.array(way[::-1], dtype=np.int64)
 
     @cached_property
     def median_distance(self) -> float:

@@ -29,6 +29,8 @@ class RejectionCurve:
         The same, were the greatest errors rejected first: no order has a smaller one.
     random_area : float
         The same, were entries rejected at random: the mean of all errors.
+    oracle_shares, oracle_errors : arrays
+        The curve of the oracle.
     """
 
     shares: FloatArray
@@ -36,6 +38,8 @@ class RejectionCurve:
     area: float
     oracle_area: float
     random_area: float
+    oracle_shares: FloatArray
+    oracle_errors: FloatArray
 
     @property
     def gain(self) -> float:
@@ -80,8 +84,14 @@ def rejection_curve(said: Any, error: Any, weights: Any = None) -> RejectionCurv
     uncertainty, loss = same_shape(said=said, error=error)
     w = check_weights(weights, loss.shape)
     u, e, w = (array[w > 0] for array in (uncertainty, loss, w))
-    _, oracle_errors, oracle_area = _curve(e, e, w)
-    return RejectionCurve(*_curve(u, e, w), oracle_area=oracle_area, random_area=float(oracle_errors[0]))
+    oracle_shares, oracle_errors, oracle_area = _curve(e, e, w)
+    return RejectionCurve(
+        *_curve(u, e, w),
+        oracle_area=oracle_area,
+        random_area=float(oracle_errors[0]),
+        oracle_shares=oracle_shares,
+        oracle_errors=oracle_errors,
+    )
 
 
 def _curve(uncertainty: FloatArray, error: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:

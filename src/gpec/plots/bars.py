@@ -2,69 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
-from gpec.errors import InputError
-from gpec.explanation import Explanation
+from gpec._explained import Explained
+from gpec._validation import check_count
+from gpec.plots._marks import (
+    axis_note,
+    bar,
+    extra_width,
+    few_ticks,
+    firmness_legend,
+    largest,
+    shown_of,
+    whiskers,
+    zero_line,
+)
+from gpec.plots._style import label, new_axes, promise_label, require_axes, tidy, unit_label
 from gpec.trust import trust_words
 
 __all__ = ["bars"]
 
-_COLORS = {"firm": "#1f5f8b", "likely": "#86b3d1", "unclear": "#c9c9c9"}
 
-
-def bars(explanation: Explanation, ax: Axes | None = None, *, max_features: int = 8, legend: bool = True) -> Axes:
+def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend: bool = True) -> Axes:
     """Draw the largest attributions of one row with their intervals.
+
+    A bar to the right raises the model's answer, one to the left lowers it. A full bar has a firm sign, a pale one a
+    likely sign and a hatched one an unclear sign; see :func:`gpec.trust.trust_words`.
 
     Parameters
     ----------
-    explanation : Explanation
-        Of a single row (and a single class): ``e[0]`` or ``e[0, :, "class"]``.
+    e : Explanation
+        Of a single row and a single class: ``e[0]`` or ``e[0, :, "class"]``.
     ax : Axes, optional
         Where to draw; by default a new figure.
     max_features : int
         How many features to show, largest first.
     legend : bool
-        Explain the colours.
+        Explain the fills.
 
     Returns
     -------
     Axes
         The axes drawn on.
     """
-    if explanation.axes != ("feature",):
-        raise InputError(
-            f"bars draws a single row and class, got an explanation with the axes {explanation.axes}; select one "
-            "first, for instance explanation[0]."
-        )
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 0.4 * min(max_features, len(explanation)) + 1.2))
-    shown = explanation[np.argsort(-np.abs(explanation.values), kind="stable")[:max_features]]
-    words = trust_words(shown)
-    lower, upper = shown.interval()
-    position = np.arange(len(shown))[::-1]
-    ax.barh(position, shown.values, color=[_COLORS[word] for word in words], height=0.65)
-    for y, low, high in zip(position, lower, upper, strict=True):
-        ax.plot([low, high], [y, y], color="black", linewidth=1.1, solid_capstyle="butt")
-        for end in (low, high):
-            ax.plot([end, end], [y - 0.13, y + 0.13], color="black", linewidth=1.1)
-    ax.axvline(0.0, color="black", linewidth=0.8)
-    ax.set_yticks(position, [_label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)])
-    unit = explanation.diagnostics.get("unit", "")
-    ax.set_xlabel("attribution" + (f" ({unit})" if unit else ""))
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    require_axes(e, ("feature",), "bars")
+    chosen = largest(np.abs(e.values), check_count("max_features", max_features))
+    shown = e[chosen]
+    names = [label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)]
+    ax = new_axes(ax, (6.4 + extra_width(names), 0.36 * len(chosen) + 1.5))
+    place = np.arange(len(chosen))[::-1]
+    for y, value, word in zip(place, shown.values, trust_words(shown), strict=True):
+        bar(ax, 0.0, float(value), float(y), word)
+    whiskers(ax, *shown.interval(), place)
+    zero_line(ax, len(chosen))
+    ax.set_yticks(place, names)
+    axis_note(ax, unit_label(e), promise_label(e) + shown_of(e, len(chosen)))
+    few_ticks(ax)
+    tidy(ax)
+    ax.set_ylim(-0.6, len(chosen) - 0.4)
     if legend:
-        handles = [Rectangle((0, 0), 1, 1, color=color) for color in _COLORS.values()]
-        ax.legend(handles, [f"sign {word}" for word in _COLORS], fontsize="small", frameon=False)
+        firmness_legend(ax, len(chosen))
     return ax
-
-
-def _label(name: Any, value: Any) -> str:
-    shown = f"{value:.3g}" if isinstance(value, (float, np.floating)) else str(value)
-    return f"{name} = {shown}"

@@ -1,0 +1,61 @@
+"""Which picture suits an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpec._explained import Explained
+from gpec._validation import check_choice
+from gpec.errors import InputError
+from gpec.plots.bars import bars
+from gpec.plots.beeswarm import beeswarm
+from gpec.plots.calibration import calibration
+from gpec.plots.image import image
+from gpec.plots.scatter import scatter
+from gpec.plots.similar import similar
+from gpec.plots.summary import summary
+from gpec.plots.waterfall import waterfall
+
+__all__ = ["draw"]
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "bars": bars,
+    "beeswarm": beeswarm,
+    "calibration": calibration,
+    "image": image,
+    "scatter": scatter,
+    "similar": similar,
+    "summary": summary,
+    "waterfall": waterfall,
+}
+_OF_ONE_ROW = ("bars", "similar", "waterfall")
+
+
+def draw(e: Explained, kind: str | None, options: dict[str, Any]) -> Any:
+    """Draw an explanation with the function of this name, or with the one that suits it."""
+    if kind is None:
+        kind = _suitable(e)
+    check_choice("kind", kind, tuple(_KINDS))
+    if kind in _OF_ONE_ROW and e.axes[:1] == ("row",) and len(e) == 1:
+        e = e[0]
+    return _KINDS[kind](e, **options)
+
+
+def _suitable(e: Explained) -> str:
+    if e.axes == ("feature",) or (e.axes == ("row", "feature") and len(e) == 1):
+        return "bars" if e.base_values is None else "waterfall"
+    if e.axes == ("row",) or (e.axes == ("row", "feature") and e.shape[1] == 1):
+        return "scatter"
+    if e.axes == ("row", "feature"):
+        return "beeswarm"
+    if e.axes == ("row", "feature", "output"):
+        return "summary"
+    if "output" in e.axes and len(e.axes) > 1:
+        first = "0" if e.axes[0] == "feature" else ":"
+        second = ":" if e.axes[0] == "feature" else repr(str(e.feature_names))
+        raise InputError(
+            f"This explanation is of {e.shape[-1]} classes; select one, for instance "
+            f"e[{first}, {second}, {str(e.output_names[0])!r}].plot()."
+        )
+    raise InputError("A single attribution makes no picture; select a row, for instance e[0].plot().")

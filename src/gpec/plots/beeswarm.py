@@ -1,0 +1,140 @@
+"""Many rows: each attribution a dot, coloured by the feature's value, the fainter the wider its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_rgba
+from matplotlib.lines import Line2D
+
+from gpec._explained import Explained
+from gpec._validation import check_count
+from gpec.plots._marks import axis_note, count_rows, extra_width, few_ticks, largest, legend_below, shown_of, zero_line
+from gpec.plots._style import GREY, INK, LOW_TO_HIGH, label, new_axes, promise_label, require_axes, tidy, unit_label
+from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
+from gpec.typing import FloatArray
+
+__all__ = ["beeswarm"]
+
+_FAINTEST = 0.18
+
+
+def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, legend: bool = True) -> Axes:
+    """Draw the attributions of many rows, one line of dots for each feature.
+
+    A dot's place is its attribution. Its colour is the feature's value, from low (dark blue) to high (orange) between
+    the 5% and 95% quantiles of that feature; texts and missing values are grey. Its transparency is the uncertainty:
+    full where the interval is narrow, faint where it is wide, in proportion to the width between its 5% and 95%
+    quantiles over all dots. Features are ordered by their mean size.
+
+    Parameters
+    ----------
+    e : Explanation
+        Of many rows and a single class: ``e`` or ``e[:, :, "class"]``.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    max_features : int
+        How many features to show, largest first.
+    legend : bool
+        Explain colour and transparency.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+    """
+    require_axes(e, ("row", "feature"), "beeswarm")
+    chosen = largest(np.abs(e.values).mean(axis=0), check_count("max_features", max_features))
+    shown = e[:, chosen]
+    names = [label(name) for name in shown.feature_names]
+    ax = new_axes(ax, (7.4 + extra_width(names), 0.42 * len(chosen) + 1.9))
+    width = shown.width
+    narrow, wide = np.quantile(width, [0.05, 0.95])
+    alpha = _opacity(width, narrow, wide)
+    low, high = float(shown.values.min()), float(shown.values.max())
+    place = np.arange(len(chosen))[::-1]
+    for j, y in enumerate(place):
+        x = shown.values[:, j]
+        colors = _colors(shown.data[:, j])
+        colors[:, 3] = alpha[:, j]
+        across = y + 0.4 * spread(x, low, high, bins=100)
+        order = np.argsort(colors[:, 3], kind="stable")  # the certain above
+        ax.scatter(
+            x[order],
+            across[order],
+            s=dot_size(11.0, len(x)),
+            c=colors[order],
+            linewidths=0,
+            rasterized=len(x) > MANY,
+            zorder=2,
+        )
+    zero_line(ax, len(chosen))
+    ax.hlines(place, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, linewidth=0.3, zorder=0)
+    ax.set_yticks(place, names)
+    axis_note(ax, unit_label(e), _note(shown, e))
+    few_ticks(ax)
+    tidy(ax)
+    ax.set_ylim(-0.6, len(chosen) - 0.4)
+    if legend:
+        _color_bar(ax)
+        if wide > narrow:
+            _width_legend(ax, len(chosen), narrow, wide)
+    return ax
+
+
+def _note(shown: Explained, e: Explained) -> str:
+    grey = any(np.isnan(_numbers(column)).any() for column in shown.data.T)
+    text = "; grey: text or missing" if grey else ""
+    return f"{count_rows(e)}{shown_of(e, shown.shape[1])}{text}; faint: wide {promise_label(e)}"
+
+
+def _opacity(width: FloatArray, narrow: float, wide: float) -> FloatArray:
+    """1 for narrow intervals down to faint for wide ones; 1 where all are alike."""
+    if not wide > narrow:
+        return np.ones_like(width)
+    return np.asarray(1.0 - (1.0 - _FAINTEST) * np.clip((width - narrow) / (wide - narrow), 0.0, 1.0))
+
+
+def _numbers(column: Any) -> FloatArray:
+    """Numbers or dates as floats; NaN for what is missing, and for all values of a column of texts."""
+    for convert in (as_numbers, as_dates):
+        numbers = convert(column)
+        if numbers is not None:
+            return numbers
+    return np.full(len(column), np.nan)
+
+
+def _colors(column: Any) -> FloatArray:
+    """Red, green, blue and opacity of each value."""
+    colors = np.tile(to_rgba(GREY), (len(column), 1))
+    numbers = _numbers(column)
+    known = ~np.isnan(numbers)
+    if known.any():
+        low, high = np.quantile(numbers[known], [0.05, 0.95])
+        if low == high:  # nearly constant: the few others still stand out
+            low, high = numbers[known].min(), numbers[known].max()
+        share = (numbers[known] - low) / (high - low) if high > low else np.full(int(known.sum()), 0.5)
+        colors[known] = LOW_TO_HIGH(np.clip(share, 0.0, 1.0))
+    return colors
+
+
+def _color_bar(ax: Axes) -> None:
+    figure = ax.get_figure()
+    if figure is None:
+        return
+    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), LOW_TO_HIGH), ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+    bar.ax.set_yticklabels(["low", "high"])
+    bar.set_label("feature's value", fontsize="small", labelpad=-6)
+    bar.outline.set_visible(False)
+
+
+def _width_legend(ax: Axes, rows: int, narrow: float, wide: float) -> None:
+    widths = np.array([narrow, (narrow + wide) / 2, wide])
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", markersize=5, markeredgewidth=0, color=INK, alpha=float(alpha))
+        for alpha in _opacity(widths, narrow, wide)
+    ]
+    legend_below(ax, rows, handles, [f"width {width:.2g}" for width in widths])

@@ -1,0 +1,206 @@
+"""The sampled boundary, the way along it between two points, and how far similarity reaches from a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from scipy.spatial import cKDTree
+
+from gpec._validation import check_count, check_level
+from gpec.boundary import BoundarySample
+from gpec.data import Rows, Schema
+from gpec.errors import InputError, ParameterTypeError
+from gpec.geometry import GeodesicGraph
+from gpec.kernels import WEG, Kernel
+from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, place_of, title_over_legend
+from gpec.plots._style import INK, PALETTE, UP, new_axes, plain
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["boundary"]
+
+_BALL, _PATH = PALETTE[4], PALETTE[1]
+
+
+def boundary(
+    g: Any,
+    *,
+    ax: Axes | None = None,
+    features: Any = None,
+    output: Any = None,
+    ends: Any = None,
+    centers: Any = None,
+    level: float = 0.9,
+    feature: Any = None,
+    kernel: Kernel | None = None,
+    limits: Any = None,
+    n_grid: int = 100,
+    title: str = "",
+) -> Axes:
+    """Draw boundary points, the shortest way along them between two rows, and the similarity balls of some rows.
+
+    The similarity ball of a row ``x`` is the set of rows ``x'`` with ``k(x, x') >= level``: small where the boundary
+    nearby is complex, large where it is plain. It is drawn in the plane through its row. With more than two features,
+    points and way are seen from the side.
+
+    Parameters
+    ----------
+    g : GPEC, BoundarySample, GeodesicGraph or array of shape (points, features)
+        A fitted GPEC; or boundary points, whose distances are then measured as they are.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    features : two columns, optional
+        The horizontal and the vertical axis; by default the first two.
+    output : str or int, optional
+        The class whose boundary is drawn, where there are several.
+    ends : two rows, optional
+        The way is drawn between the boundary points nearest to them.
+    centers : rows, optional
+        Rows whose similarity balls are drawn.
+    level : float
+        Least similarity inside a ball; a row's similarity to itself is 1.
+    feature : str or int, optional
+        The feature whose kernel is asked, where a GPEC's kernel differs by feature, as that of ``kernel="auto"`` does.
+    kernel : Kernel, optional
+        Another kernel, which is fitted to the boundary: ``WEG(lam=1.0, rho=0.1)`` is the paper's. By default that of
+        the GPEC, or ``WEG()`` for mere points.
+    limits : pair of (low, high), optional
+        How far both axes go; None for one of them shows all points and centres.
+    n_grid : int
+        Cells along each axis in which similarity is computed.
+    title : str
+        Stands above.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+    """
+    check_level(level, "level")
+    check_count("n_grid", n_grid, least=2)
+    sheet = _of_gpec(g, output) if hasattr(g, "_require_fitted") else _of_points(g, output)
+    columns = choose_columns(features, sheet.schema, (0, 1), "boundary")
+    middle = None if centers is None else sheet.schema.encode(_rows(centers), "centers")
+    ways = None if ends is None else sheet.way(ends)
+    plane = Plane.of(sheet.schema, columns, sheet.points[0], sheet.points, limits, inside=middle)
+    ax = new_axes(ax, (6.4, 4.8))
+    if middle is not None:
+        _draw_balls(ax, plane, middle, _kernel(sheet, kernel, feature), level, n_grid)
+        ax.fill([], [], facecolor=_BALL, alpha=0.35, edgecolor=_BALL, label=f"similarity at least {level:g}")
+    dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 2.4, "markeredgewidth": 0, "color": INK}
+    ax.plot(*plane.spread(sheet.points), zorder=3, label="boundary points", **dots)
+    if ways is not None:
+        _draw_way(ax, plane.spread(sheet.points)[:, ways], sheet.graph.points[ways])
+    if middle is not None:
+        x, y = middle[:, columns].T
+        ax.scatter(x, y, s=36, color=UP, edgecolors="white", linewidths=0.8, zorder=5, label="centres of balls")
+    plane.dress(ax)
+    title_over_legend(ax, plain(title))
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """A boundary: its distinct points as encoded rows, and the graph over them."""
+
+    schema: Schema
+    points: FloatArray
+    graph: GeodesicGraph
+    rows: Callable[[FloatArray], Rows]  # encoded rows as kernels see them
+    own: Kernel | None = None  # that a GPEC has fitted
+    names: tuple[str, ...] = ()  # that the GPEC attributes to
+    explained: Rows | None = None
+
+    def way(self, ends: Any) -> IntArray:
+        """Points from the one nearest to the first row to the one nearest to the second."""
+        Z = self.schema.encode(_rows(ends), "ends")
+        if len(Z) != 2:
+            raise InputError(f"ends has {len(Z)} rows; give the two between which the way is drawn.")
+        start, stop = cKDTree(self.graph.points).query(self.rows(Z).embedded)[1].tolist()
+        return self.graph.path(start, stop)
+
+
+def _rows(rows: Any) -> Any:
+    """Lists and tuples of rows as an array; tables as they are."""
+    return np.asarray(rows) if isinstance(rows, list | tuple) else rows
+
+
+def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
+    fitted = g._require_fitted()
+    ground, several = fitted.ground, len(fitted.layers) > 1
+    classes = [str(name) for name in ground.model.classes]
+    chosen = choose_output(output, classes if several else classes[1], "boundary")
+    layer = fitted.layers[chosen]
+    points = fitted.boundary.of(chosen).points
+    # the graph keeps the first of points that lie together
+    first = cKDTree(ground.schema.embed(points, "boundary")).query(layer.graph.points)[1]
+    explained = ground.rows(fitted.observation.rows)
+    return _Sheet(
+        ground.schema, points[first], layer.graph, ground.rows, layer.kernel, tuple(ground.groups.names), explained
+    )
+
+
+def _of_points(points: Any, output: Any) -> _Sheet:
+    if isinstance(points, BoundarySample):
+        labels = np.unique(points.label)
+        names = [str(one) for one in labels.tolist()]
+        points = points.of(int(labels[choose_output(output, names, "boundary")])).points
+    elif output is not None:
+        raise InputError("output= chooses among the classes of a GPEC or BoundarySample; mere points have none.")
+    try:
+        graph = points if isinstance(points, GeodesicGraph) else GeodesicGraph.build(points)
+    except ParameterTypeError as error:
+        raise ParameterTypeError(
+            f"boundary draws a fitted GPEC, a BoundarySample, a GeodesicGraph or an array, got {type(points).__name__}."
+        ) from error
+    schema, encoded = Schema.learn(graph.points, standardize=False)
+    return _Sheet(schema, encoded, graph, Rows.of)
+
+
+def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    """A function of ``m`` centres and ``n`` rows, encoded, that gives their similarity ``(n, m)``."""
+    if kernel is not None or sheet.own is None:
+        used: Kernel = (WEG() if kernel is None else kernel.__sklearn_clone__()).fit(sheet.graph, sheet.explained)
+    else:
+        used = sheet.own
+    place = None
+    if used.varies_by_feature:
+        if feature is None:
+            raise InputError(
+                "The kernel differs by feature; say feature=, or kernel=WEG() for similarity along the boundary alone."
+            )
+        place = place_of(feature, sheet.names)
+
+    def similarity(centers: FloatArray, cells: FloatArray) -> FloatArray:
+        middle = sheet.rows(centers)
+        K, diagonal = used.cross_to(middle, place)(sheet.rows(cells))
+        return np.asarray(K / np.sqrt(np.outer(diagonal, used.diag(middle, place))))
+
+    return similarity
+
+
+def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, level: float, n_grid: int) -> None:
+    """Each ball in the plane through its centre; where there are no other features, all lie in one."""
+    together = centers.shape[1] == 2
+    for some in [centers] if together else centers[:, None]:
+        across, up, cells = Plane(plane.columns, plane.axes, some[0]).grid(n_grid)
+        for found in similarity(some, cells).T:
+            x, y, surface = plane.contours(across, up, found.reshape(len(up), len(across)))
+            if surface.max() < level:  # smaller than a cell: its centre alone is seen
+                continue
+            ax.contourf(x, y, surface, levels=[level, np.inf], colors=[_BALL], alpha=0.35, zorder=1)
+            if surface.min() < level:
+                ax.contour(x, y, surface, levels=[level], colors=[_BALL], linewidths=[1.2], zorder=2)
+
+
+def _draw_way(ax: Axes, places: FloatArray, points: FloatArray) -> None:
+    """The way through these places, with its length and that of the straight line, as the graph measures them."""
+    steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    straight = float(np.linalg.norm(points[-1] - points[0]))
+    ends = places[:, [0, -1]]
+    ax.plot(*places, color=_PATH, linewidth=3, zorder=4, label=f"way along it: {steps.sum():.3g}")
+    ax.plot(*ends, color=INK, linestyle=":", linewidth=1.2, zorder=4, label=f"straight: {straight:.3g}")
+    ax.plot(*ends, linestyle="none", marker="s", markersize=7, color=_PATH, markeredgecolor=INK, zorder=5)

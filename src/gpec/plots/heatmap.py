@@ -1,0 +1,219 @@
+"""The uncertainty of one attribution as a surface over two features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from gpec._validation import check_choice, check_count, check_finite_array
+from gpec.errors import InputError
+from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, place_of, title_over_legend
+from gpec.plots._style import INK, UNCERTAINTY, UP, label, new_axes, plain
+from gpec.typing import FloatArray
+
+__all__ = ["heatmap"]
+
+_QUANTITIES = ("width", "std", "value", "boundary_variance", "noise_variance")
+_DIVERGING = "RdBu_r"  # of values, which have a sign
+_MOST_POINTS = 2_000  # boundary points drawn
+
+Quantity = Literal["width", "std", "value", "boundary_variance", "noise_variance"]
+
+
+def heatmap(
+    g: FittedGPEC,
+    feature: Any,
+    *,
+    ax: Axes | None = None,
+    features: Any = None,
+    output: Any = None,
+    data: Any = None,
+    quantity: Quantity | Callable[[Any], Any] = "width",
+    attribution: Literal["posterior", "explainer"] = "posterior",
+    confidence_level: float = 0.95,
+    limits: Any = None,
+    color_limits: tuple[float, float] | None = None,
+    n_grid: int = 60,
+    boundary: bool = True,
+    explained: bool = True,
+    cmap: Any = None,
+    bar_label: str | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw how uncertain the attribution of one feature is, all over two features.
+
+    The decision boundary is black: its sampled points where the rows have two features; where they have more, the line
+    at which the model changes its answer in the slice shown. The rows explained in ``fit`` are circles, hollow ones
+    where their other features differ from the slice. Rows of one category are spread over its cell.
+
+    Parameters
+    ----------
+    g : GPEC
+        A fitted one.
+    feature : str or int
+        The feature (or group) whose attribution is shown.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    features : two columns, optional
+        The horizontal and the vertical axis; by default both features, or where there are more, ``feature`` and, of
+        the others, the one with the largest attributions.
+    output : str or int, optional
+        The class, where there are several.
+    data : one row, optional
+        Where all other features are held; by default at the explained row that is nearest to the middle of all.
+    quantity : {"width", "std", "value", "boundary_variance", "noise_variance"} or function
+        What the colour shows: the width of the interval, the standard deviation, the attribution itself, or one part of
+        the variance. A function is given rows and returns one number for each: so other methods can be drawn, too.
+    attribution : {"posterior", "explainer"}
+        As in ``g.explain``: the posterior is cheap; the explainer runs once for each cell of the grid.
+    confidence_level : float
+        Level of the interval.
+    limits : pair of (low, high), optional
+        How far both axes go; None for one of them shows the rows of ``fit``.
+    color_limits : (low, high), optional
+        Range of the colours, for pictures that are to be compared.
+    n_grid : int
+        Cells along each axis; a category is one cell.
+    boundary, explained : bool
+        Draw the boundary; draw the explained rows.
+    cmap : colormap, optional
+        By default bright is uncertain; for values, red raises and blue lowers the model's answer.
+    bar_label : str, optional
+        Words beside the colour bar; by default what the colour shows, and its unit.
+    title : str, optional
+        By default the feature and its class.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on; the colour bar has its own.
+    """
+    fitted = g._require_fitted()
+    schema, groups, model = fitted.ground.schema, fitted.ground.groups, fitted.ground.model
+    check_count("n_grid", n_grid, least=2)
+    check_choice("attribution", attribution, ("posterior", "explainer"))
+    place = place_of(feature, groups.names)
+    several = len(fitted.layers) > 1
+    classes = [str(name) for name in model.classes] if several else [str(model.classes[1])]
+    chosen = choose_output(output, classes, "heatmap")
+    columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")
+    row = _middle(schema, fitted.observation.rows) if data is None else one_row("data", data, schema)
+    plane = Plane.of(schema, columns, row, fitted.pool, limits)
+    across, up, cells = plane.grid(n_grid)
+    rows = schema.decode(cells)
+    if callable(quantity):
+        found, bar = _numbers(quantity(rows), len(cells)), "uncertainty"
+    else:
+        check_choice("quantity", quantity, _QUANTITIES)
+        e = g.explain(rows, attribution=attribution, confidence_level=confidence_level)
+        e = e[:, place, chosen] if several else e[:, place]
+        found = e.values if quantity == "value" else getattr(e, quantity)
+        bar = _bar_label(quantity, confidence_level, str(e.diagnostics.get("unit", "")))
+    surface = found.reshape(len(up), len(across))
+    ax = new_axes(ax, (6.4, 4.8))
+    low, high = _color_limits(surface, color_limits, quantity == "value")
+    colors = cmap or (_DIVERGING if quantity == "value" else UNCERTAINTY)
+    mesh = ax.pcolormesh(across, up, surface, cmap=colors, vmin=low, vmax=high, shading="nearest", rasterized=True)
+    ax.figure.colorbar(mesh, ax=ax, label=plain(bar if bar_label is None else bar_label))
+    if boundary and schema.n_features == 2:
+        points = fitted.boundary.of(chosen).points
+        _draw_points(ax, plane.spread(points[:: -(-len(points) // _MOST_POINTS)]))
+    elif boundary:
+        margin = _margin(model, cells, chosen).reshape(surface.shape)
+        _draw_slice(ax, *plane.contours(across, up, margin))
+    if explained:
+        _draw_explained(ax, plane.spread(fitted.observation.rows), apart=schema.n_features > 2)
+    plane.dress(ax)
+    of_class = f", class {label(classes[chosen])}" if several else ""
+    title_over_legend(ax, f"{label(groups.names[place])}{of_class}" if title is None else plain(title))
+    return ax
+
+
+def _usual(fitted: Any, place: int, output: int) -> tuple[int, int]:
+    """The column of the feature, and that of the other feature with the largest attributions."""
+    members = fitted.ground.groups.members
+    if fitted.ground.schema.n_features <= 2 or len(members) == 1:
+        return 0, 1
+    own = int(members[place][0])
+    size = np.abs(fitted.observation.attribution.values[:, :, output]).mean(axis=0)
+    size[place] = -1.0
+    return own, int(members[int(size.argmax())][0])
+
+
+def _middle(schema: Any, rows: FloatArray) -> FloatArray:
+    """The row nearest to the middle of all."""
+    embedded = schema.embed(rows)
+    away = np.abs(embedded - np.median(embedded, axis=0)).sum(axis=1)
+    return np.asarray(rows[int(away.argmin())])
+
+
+def _numbers(found: Any, n: int) -> FloatArray:
+    surface = check_finite_array("what quantity returned", found)
+    if surface.shape != (n,):
+        raise InputError(f"quantity returned the shape {surface.shape}; it must give one number for each of {n} rows.")
+    return surface
+
+
+def _bar_label(quantity: Any, level: float, unit: str) -> str:
+    words = {
+        "width": f"width of the {100 * level:.4g}% interval",
+        "std": "standard deviation",
+        "value": "attribution",
+        "boundary_variance": "variance, boundary part",
+        "noise_variance": "variance, noise part",
+    }
+    squared = f"{unit}, squared" if quantity.endswith("variance") else unit
+    return f"{words[quantity]} ({squared})" if unit else words[quantity]
+
+
+def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float, float]:
+    """Range of the colours; one that is constant gets room, so that its colour bar has numbers."""
+    if given is not None:
+        low, high = check_finite_array("color_limits", given).tolist()
+        if low >= high:
+            raise InputError(f"color_limits={given!r} must be (low, high) with low < high.")
+        return low, high
+    most = float(np.abs(surface).max())
+    if signed:
+        return (-most, most) if most else (-1.0, 1.0)
+    low, high = float(surface.min()), float(surface.max())
+    if high - low > 1e-9 * most:
+        return low, high
+    return (0.0, 2 * most) if most else (0.0, 1.0)
+
+
+def _margin(model: Any, cells: FloatArray, output: int) -> FloatArray:
+    """How far the model is from changing its answer: above 0 inside the class, below 0 outside."""
+    p = model.probabilities(cells)
+    if model.is_binary:
+        return np.asarray(p[:, 0] - model.threshold)
+    return np.asarray(p[:, output] - np.delete(p, output, axis=1).max(axis=1))
+
+
+def _draw_points(ax: Axes, places: FloatArray) -> None:
+    """Small black points with a white rim, which stand out on bright and on dark ground."""
+    dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
+    ax.plot(*places, markersize=3.6, color="white", zorder=2, **dots)
+    ax.plot(*places, markersize=2.2, color=INK, zorder=3, label="sampled boundary", **dots)
+
+
+def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray) -> None:
+    """The line at which the model changes its answer; none where it gives one answer all over."""
+    if (margin > 0).all() or not (margin > 0).any():
+        return
+    for color, width in (("white", 3.2), (INK, 1.6)):
+        ax.contour(across, up, margin, levels=[0.0], colors=[color], linewidths=[width], zorder=2)
+    ax.plot([], [], color=INK, linewidth=1.6, label="decision boundary")
+
+
+def _draw_explained(ax: Axes, places: FloatArray, *, apart: bool) -> None:
+    """The explained rows; hollow if they lie ``apart`` from the slice shown."""
+    x, y = places
+    if apart:
+        ax.scatter(x, y, s=24, zorder=4, linewidths=2.4, edgecolors="white", facecolors="none")
+        ax.scatter(x, y, s=24, zorder=5, linewidths=1.2, edgecolors=UP, facecolors="none", label="explained rows")
+    else:
+        ax.scatter(x, y, s=22, zorder=5, linewidths=0.8, edgecolors="white", facecolors=UP, label="explained rows")

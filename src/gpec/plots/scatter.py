@@ -1,0 +1,199 @@
+"""One feature of many rows: its value against its attribution, coloured by the width of the interval."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import matplotlib.dates as mdates
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.ticker import MaxNLocator
+
+from gpec._explained import Explained
+from gpec.errors import InputError
+from gpec.plots._marks import axis_note, count_rows, largest
+from gpec.plots._style import (
+    GREY,
+    INK,
+    UNCERTAINTY,
+    is_missing,
+    label,
+    new_axes,
+    promise_label,
+    require_axes,
+    tidy,
+    unit_label,
+)
+from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
+from gpec.typing import FloatArray
+
+__all__ = ["scatter"]
+
+_CATEGORIES = 12
+_SIDE = 0.14  # of the range, between the least number and what is missing
+
+
+class _Axis(NamedTuple):
+    """Where the rows stand, where the ticks are and what they say; no ticks where matplotlib should choose."""
+
+    x: FloatArray
+    ticks: list[float]
+    labels: list[str]
+    border: float | None  # between what is missing and the others
+
+
+def scatter(
+    e: Explained,
+    feature: str | int | None = None,
+    *,
+    ax: Axes | None = None,
+    intervals: bool = False,
+    legend: bool = True,
+) -> Axes:
+    """Draw the value of one feature against its attribution, coloured by uncertainty.
+
+    Dark dots have narrow intervals, bright ones wide ones, up to the 95% quantile of the widths; bright ones lie above.
+    Texts and truth values get a category axis, where dots that would cover each other lie side by side; beyond twelve
+    categories the rarest are joined. Missing values stand apart at the left.
+
+    Parameters
+    ----------
+    e : Explanation
+        Of many rows and a single class: ``e``, ``e[:, :, "class"]`` or, of one feature already, ``e[:, "age"]``.
+    feature : str or int, optional
+        Name or number of the feature; not needed where the explanation has but one.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    intervals : bool
+        Draw each interval as a line.
+    legend : bool
+        Explain the colours.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+    """
+    e = _one_feature(e, feature)
+    ax = new_axes(ax, (6.4, 4.2))
+    axis = _lay_out(e)
+    width = e.width
+    order = np.argsort(width, kind="stable")  # the uncertain above
+    low, high = float(width.min()), float(np.quantile(width, 0.95))
+    alike = np.ptp(width) <= 1e-9 * width.max()
+    if intervals:
+        ax.vlines(axis.x, *e.interval(), color=GREY, linewidth=0.5, alpha=0.6, zorder=1)
+    dots = ax.scatter(
+        axis.x[order],
+        e.values[order],
+        c=width[order],
+        cmap=UNCERTAINTY,
+        norm=Normalize(low, low + 1.0 if alike else high),
+        s=dot_size(20.0, len(e)),
+        edgecolors=INK,
+        linewidths=0.3 if len(e) <= MANY else 0.1,
+        rasterized=len(e) > MANY,
+        zorder=2,
+    )
+    ax.axhline(0.0, color=INK, linewidth=0.8, zorder=0)
+    if axis.border is not None:
+        ax.axvline(axis.border, color=GREY, linewidth=0.8, linestyle=":")
+    if axis.ticks:
+        turned = sum(map(len, axis.labels)) > 45
+        ax.set_xticks(
+            axis.ticks, axis.labels, rotation=30 if turned else 0, ha="right" if turned else "center", fontsize="small"
+        )
+    ax.set_ylabel(unit_label(e))
+    axis_note(
+        ax,
+        label(e.feature_names, width=60),
+        f"{count_rows(e)}; {promise_label(e)}" + (f", all {low:.2g} wide" if alike else ""),
+    )
+    tidy(ax)
+    figure = ax.get_figure()
+    if legend and not alike and figure is not None:
+        bar = figure.colorbar(dots, ax=ax, extend="max" if width.max() > high else "neither", aspect=30, pad=0.02)
+        bar.set_label("width of the interval")
+    return ax
+
+
+def _one_feature(e: Explained, feature: str | int | None) -> Explained:
+    if feature is not None and "feature" in e.axes and "row" in e.axes:
+        e = e[:, feature]
+    elif feature is None and e.axes[1:2] == ("feature",) and e.shape[1] == 1:
+        e = e[:, 0]
+    elif feature is not None:
+        raise InputError(f"scatter cannot choose feature={feature!r} among the axes {e.axes}; leave it out.")
+    elif e.axes == ("row", "feature"):
+        raise InputError(f"scatter draws one feature; name it, for instance scatter(e, {e.feature_names[0]!r}).")
+    require_axes(e, ("row",), "scatter")
+    return e
+
+
+def _lay_out(e: Explained) -> _Axis:
+    numbers = None if _truth_values(e.data) else as_numbers(e.data)
+    days = as_dates(e.data) if numbers is None else None
+    if numbers is not None:
+        return _number_axis(numbers, e.values, dates=False)
+    if days is not None:
+        return _number_axis(days, e.values, dates=True)
+    return _category_axis(e.data, e.values)
+
+
+def _truth_values(column: Any) -> bool:
+    present = np.asarray(column)[~is_missing(column)]
+    return len(present) > 0 and all(isinstance(item, bool | np.bool_) for item in present)
+
+
+def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Axis:
+    """Numbers as they are, what is missing at the left of them."""
+    missing = np.isnan(numbers)
+    if not missing.any() and not dates:
+        return _Axis(numbers, [], [], None)
+    low, high = (numbers[~missing].min(), numbers[~missing].max()) if not missing.all() else (0.0, 0.0)
+    reach = float(high - low) or 1.0
+    at = float(low) - _SIDE * reach
+    x = numbers.copy()
+    x[missing] = at + 0.03 * reach * spread(values[missing], values.min(), values.max(), bins=30)
+    ticks = [] if missing.all() else _ticks(float(low), float(high), dates)
+    labels = _tick_labels(ticks, dates)
+    if not missing.any():
+        return _Axis(x, ticks, labels, None)
+    border = None if missing.all() else (at + float(low)) / 2
+    return _Axis(x, [at, *ticks], ["missing", *labels], border)
+
+
+def _ticks(low: float, high: float, dates: bool) -> list[float]:
+    if low == high:
+        return [low]
+    found = _date_ticks(low, high) if dates else MaxNLocator(6).tick_values(low, high)
+    return [float(tick) for tick in found if low <= tick <= high]
+
+
+def _date_ticks(low: float, high: float) -> Any:
+    locator: Any = mdates.AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
+    return locator.tick_values(*mdates.num2date([low, high]))  # type: ignore[no-untyped-call]
+
+
+def _tick_labels(ticks: list[float], dates: bool) -> list[str]:
+    if dates:
+        return [day.strftime("%Y-%m-%d") for day in mdates.num2date(ticks)]  # type: ignore[no-untyped-call]
+    return [f"{tick:.6g}" for tick in ticks]
+
+
+def _category_axis(column: Any, values: FloatArray) -> _Axis:
+    """One place for each category, the missing first, the rarest of many joined at the end."""
+    missing = is_missing(column)
+    texts = np.array([str(item) for item in column], dtype=object)
+    names, counts = np.unique(texts[~missing].astype(str), return_counts=True)
+    kept = names if len(names) <= _CATEGORIES + 1 else np.sort(names[largest(counts.astype(float), _CATEGORIES)])
+    groups = [("missing", missing)] if missing.any() else []
+    groups += [(label(name, width=18), ~missing & (texts == name)) for name in kept]
+    if len(kept) < len(names):
+        groups.append((f"{len(names) - len(kept):,} others", ~missing & ~np.isin(texts.astype(str), kept)))
+    x = np.zeros(len(texts))
+    for place, (_, members) in enumerate(groups):
+        x[members] = place + 0.35 * spread(values[members], values.min(), values.max(), bins=30)
+    border = 0.5 if missing.any() and len(groups) > 1 else None
+    return _Axis(x, [float(place) for place in range(len(groups))], [name for name, _ in groups], border)

@@ -1,0 +1,164 @@
+"""One row: from the base value to the model's answer, feature by feature, each step with its interval."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from gpec._explained import Explained
+from gpec._validation import check_count
+from gpec.plots._marks import (
+    axis_note,
+    bar,
+    extra_width,
+    few_ticks,
+    firmness_legend,
+    largest,
+    rounded,
+    signed,
+    whiskers,
+    zero_line,
+)
+from gpec.plots._style import (
+    FAINT,
+    GREY,
+    INK,
+    label,
+    new_axes,
+    promise_label,
+    require_axes,
+    show_number,
+    tidy,
+    unit_label,
+)
+from gpec.promises import mixture_quantile
+from gpec.trust import trust_words
+from gpec.typing import IntArray
+
+__all__ = ["waterfall"]
+
+_ALIKE = 0.005  # of the answer or the largest step: what may lack between the sum and the model's answer
+_TWO_SIDED = {"firm": 0.95, "likely": 0.68}  # of a normal, where its sign is 97.5% and 84% certain
+
+
+class _Step(NamedTuple):
+    name: str
+    value: float
+    lower: float
+    upper: float
+    word: str
+
+
+def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, legend: bool = True) -> Axes:
+    """Draw how the attributions of one row lead from the base value to the model's answer.
+
+    Read from top to bottom: each step starts where the one above ended. The line on a step is the interval of this step
+    alone: it shows where the step could have ended. A full bar has a firm sign, a pale one a likely sign and a hatched
+    one an unclear sign; see :func:`gpec.trust.trust_words`.
+
+    Parameters
+    ----------
+    e : Explanation
+        Of a single row and a single class: ``e[0]`` or ``e[0, :, "class"]``.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    max_features : int
+        How many features get a step of their own, largest first. The others are joined in one step.
+    legend : bool
+        Explain the fills.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Notes
+    -----
+    Attributions of other features may move together or against each other, so their intervals do not simply add. The
+    interval of the joined step comes from what the intervals themselves are made of: for each similar row the predicted
+    changes are added, and what the prediction leaves open is added as if independent between features. It is an
+    estimate: calibration checks features one by one, not their sum.
+
+    Where an explainer gives no base value, the steps start at 0 and the picture says so. Where the steps do not add up
+    to the model's answer (LIME, or log-odds), the last line is called "sum" and the model's answer stands below.
+    """
+    require_axes(e, ("feature",), "waterfall")
+    steps = _steps(e, check_count("max_features", max_features))
+    rows = len(steps) + 2
+    ax = new_axes(ax, (6.8 + extra_width([step.name for step in steps]), 0.36 * rows + 1.5))
+    base = 0.0 if e.base_values is None else float(e.base_values)
+    ends = base + np.cumsum([step.value for step in steps])
+    starts = np.concatenate([[base], ends[:-1]])
+    place = np.arange(rows)[::-1]
+    _connect(ax, np.concatenate([[base], ends]), place)
+    for y, start, step in zip(place[1:-1], starts, steps, strict=True):
+        bar(ax, start, step.value, y, step.word)
+    lower, upper = (starts + [getattr(step, side) for step in steps] for side in ("lower", "upper"))
+    whiskers(ax, lower, upper, place[1:-1])
+    most = max(abs(step.value) for step in steps)
+    for y, step, right in zip(place[1:-1], steps, np.maximum(np.maximum(starts, ends), upper), strict=True):
+        _write(ax, signed(step.value, most), right, y)
+    first, last, missed = _ends(e, float(ends[-1]), most)
+    for y, at in ((place[0], base), (place[-1], ends[-1])):
+        ax.plot([at], [y], marker="D", markersize=5, color=INK, linestyle="none")
+        _write(ax, rounded(float(at), max(most, abs(base), abs(float(ends[-1])))), float(at), y)
+    ax.set_yticks(place, [first, *(step.name for step in steps), last])
+    ax.use_sticky_edges = False
+    ax.margins(x=0.14)
+    axis_note(ax, f"{unit_label(e)}, added step by step", promise_label(e) + missed)
+    few_ticks(ax)
+    tidy(ax)
+    ax.set_ylim(-0.6, rows - 0.4)
+    if legend:
+        firmness_legend(ax, rows)
+    return ax
+
+
+def _steps(e: Explained, count: int) -> list[_Step]:
+    """The largest attributions, and the others in one step if there are at least two."""
+    order = largest(np.abs(e.values), len(e))
+    alone = order if len(e) <= count + 1 else order[:count]
+    shown = e[alone]
+    names = [label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)]
+    lower, upper = shown.interval()
+    steps = [_Step(*step) for step in zip(names, shown.values, lower, upper, trust_words(shown), strict=True)]
+    return steps if len(alone) == len(e) else [*steps, _joined(e, order[len(alone) :])]
+
+
+def _joined(e: Explained, rest: IntArray) -> _Step:
+    """The sum of some attributions, with the interval of a sum."""
+    part = e[rest]
+    value = float(part.values.sum())
+    mean, deviation = part.rule.others(part.values, part.std)
+    offset, spread = mean.sum(axis=0) - value, np.sqrt((deviation**2).sum(axis=0))
+
+    def half(level: float) -> float:
+        return float(mixture_quantile(offset, spread, level))
+
+    word = next((word for word, level in _TWO_SIDED.items() if abs(value) > half(level)), "unclear")
+    width = half(e.confidence_level)
+    return _Step(f"{len(rest):,} others", value, value - width, value + width, word)
+
+
+def _ends(e: Explained, total: float, most: float) -> tuple[str, str, str]:
+    """What the first and the last line are called, and a note where the steps miss the model's answer."""
+    first = "start (no base value)" if e.base_values is None else "base value"
+    if e.predictions is None:
+        return first, "sum", ""
+    answer = float(e.predictions)
+    if abs(answer - total) <= _ALIKE * max(most, abs(answer)):
+        return first, "model's answer", ""
+    return first, "sum", f"; the model's answer is {show_number(answer)}"
+
+
+def _connect(ax: Axes, ends: np.ndarray, place: IntArray) -> None:
+    """Thin lines from each step down to the next."""
+    zero_line(ax, len(place), at=float(ends[0]), color=FAINT)
+    ax.vlines(ends, place[1:] - 0.33, place[:-1] + 0.33, color=GREY, linewidth=0.7, zorder=1)
+
+
+def _write(ax: Axes, text: str, x: float, y: float) -> None:
+    """A small number to the right of a mark."""
+    ax.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize="small", color=INK)

@@ -1,0 +1,160 @@
+import inspect
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+import gpec.plots
+from drawn import NASTY, draw_all, made, mixed
+from gpec.errors import InputError
+from gpec.plots import _choice
+from gpec.plots._style import is_missing, label, plain, promise_label, shorten, show_number, unit_label
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("e", "kind"),
+    [
+        (made()[0], "waterfall"),
+        (made(1), "waterfall"),
+        (made(base_values=None)[0], "bars"),
+        (made(5, 3, 2)[0, :, 1], "waterfall"),
+        (made(), "beeswarm"),
+        (made()[:, 0], "scatter"),
+        (made(9, 1), "scatter"),
+        (made(5, 3, 2)[:, 0, 1], "scatter"),
+        (made(5, 3, 2)[:, :, 1], "beeswarm"),
+        (made(5, 3, 2), "summary"),
+    ],
+)
+def test_the_picture_that_suits(monkeypatch, e, kind):
+    asked = []
+    for name, function in _choice._KINDS.items():
+        monkeypatch.setitem(
+            _choice._KINDS, name, lambda *a, name=name, function=function, **k: asked.append(name) or function(*a, **k)
+        )
+    assert isinstance(draw_all(e.plot()), Axes)
+    assert asked == [kind]
+
+
+def test_another_kind_with_options():
+    _, ax = mpl.pyplot.subplots()
+    assert made(1).plot("bars", ax=ax, max_features=2, legend=False) is ax
+    assert len(ax.containers) == 2
+    assert made().plot("scatter", feature="x1").get_xlabel() == "x1"
+    assert made()[0].plot("similar", others=made()[1:6]) is not ax
+
+
+def test_a_wrong_kind_lists_the_kinds():
+    with pytest.raises(InputError, match=r"kind='pie' is not one of 'bars', 'beeswarm', .*'waterfall'\."):
+        made().plot("pie")
+
+
+@pytest.mark.parametrize(
+    ("e", "message"),
+    [
+        (made(5, 3, 2)[0], r"of 2 classes; select one, for instance e\[0, :, 'kind 0'\]\.plot"),
+        (made(5, 3, 2)[:, 0], r"of 2 classes; select one, for instance e\[:, 'x0', 'kind 0'\]\.plot"),
+        (made()[0, 0], r"single attribution makes no picture; select a row, for instance e\[0\]\.plot"),
+        (made(5, 3, 2)[0, 0], r"single attribution makes no picture"),
+        (made()[:0], "the explanation has no rows"),
+        (made(5, 3, 2)[:0], "the explanation has no rows"),
+    ],
+)
+def test_what_cannot_be_drawn_gets_a_sentence(e, message):
+    with pytest.raises(InputError, match=message):
+        e.plot()
+
+
+def test_one_signature_for_all():
+    for name in gpec.plots.__all__:
+        parameters = inspect.signature(getattr(gpec.plots, name)).parameters
+        assert parameters["ax"].kind is inspect.Parameter.KEYWORD_ONLY, name
+        assert parameters["ax"].default is None, name
+
+
+@pytest.mark.parametrize("kind", ["bars", "waterfall", "summary", "beeswarm", "scatter", "similar"])
+def test_no_figure_is_made_where_axes_are_given_and_none_is_shown(monkeypatch, kind):
+    monkeypatch.setattr(mpl.pyplot, "show", lambda *_: pytest.fail("show was called"))
+    monkeypatch.setattr(mpl.figure.Figure, "show", lambda *_: pytest.fail("show was called"))
+    e = mixed()
+    first = {"bars": e[0], "waterfall": e[0], "similar": e[0]}.get(kind, e)
+    options = {"scatter": {"feature": 1}, "similar": {"others": e[1:5]}}.get(kind, {})
+    figure = mpl.figure.Figure()
+    ax = figure.subplots()
+    assert first.plot(kind, ax=ax, **options) is ax
+    assert mpl.pyplot.get_fignums() == []
+    subfigure = mpl.figure.Figure().subfigures(1, 2)[0]
+    assert first.plot(kind, ax=subfigure.subplots(), **options).get_figure() is subfigure
+    first.plot(kind, **options)
+    assert mpl.pyplot.get_fignums() == [1]
+
+
+# Labels
+
+
+@pytest.mark.parametrize("name", [*NASTY, "$", r"\$", "$$", "a$b", r"\alpha", "_^{}", "%d"])
+def test_any_name_is_drawn_as_it_is(name):
+    figure = mpl.figure.Figure()
+    text = figure.text(0.5, 0.5, plain(name))
+    drawn, is_formula = text._preprocess_math(text.get_text())
+    assert drawn == " ".join(name.split())
+    assert not is_formula
+
+
+def test_long_names_keep_both_ends():
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 10) == "abcdef…ijk"
+    assert len(shorten("x" * 500)) == 36
+    assert label("start" + "-" * 60 + "end", 3.14159, width=30) == "start" + "-" * 10 + "…" + "----end = 3.14"
+    assert label("price", "a" * 70, width=20) == "price = aaaaaa…aaa"
+    assert len(label("a" * 70, "b" * 70)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (3.14159, "3.14"),
+        (3.0, "3"),
+        (-0.0, "0"),
+        (1234.5, "1234"),
+        (1234567.0, "1.23e+06"),
+        (0.000123456, "0.000123"),
+        (np.float32(0.1), "0.1"),
+        (7, "7"),
+        (True, "True"),
+        ("red", "red"),
+        (None, "missing"),
+        (np.nan, "missing"),
+        (np.datetime64("2021-03-01"), "2021-03-01"),
+    ],
+)
+def test_values_are_short(value, shown):
+    assert show_number(value) == shown
+
+
+def test_missing_of_all_kinds():
+    assert is_missing(np.array([1.0, np.nan, None, pd.NA, pd.NaT, "a", ""], dtype=object)).tolist() == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_promise_in_a_few_words():
+    e = made(confidence_level=0.9)
+    assert promise_label(e) == "90% intervals of the latent explanation (no coverage promised)"
+    assert unit_label(e) == "attribution to sick (probability)"
+    assert unit_label(made(5, 3, 2)) == "attribution (probability)"
+    assert unit_label(made(output_names="0", diagnostics={})) == "attribution to class 0"
