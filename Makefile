@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint bench soak mutants clean help
+.PHONY: demo test test-browser lint bench soak mutants package docs clean help
 
 help:
 	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
 	@echo "make test   lint, type-check and run the tests"
+	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite (about ten minutes)"
 	@echo "make mutants N=200  put 200 faults into a copy of the code; writes docs/mutants.md (half an hour)"
+	@echo "make package  build wheel and sdist, install each in empty environments and try them (ten minutes)"
+	@echo "make docs   build the site into docs/_build/html (two minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
 
 $(VENV)/core: pyproject.toml constraints.txt
@@ -22,7 +25,7 @@ $(VENV)/core: pyproject.toml constraints.txt
 # torch comes first: as a dependency of another package the largest build would be taken
 $(VENV)/dev: $(VENV)/core
 	$(PIP) torch
-	$(PIP) -e .[dev,data,torch,bench]
+	$(PIP) -e .[dev,data,torch,bench,app,files,docs]
 	@touch $@
 
 demo: $(VENV)/core
@@ -36,14 +39,29 @@ lint: $(VENV)/dev
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one process a core, one thread each
 
+test-browser: $(VENV)/dev
+	@{ command -v chromium || command -v chromium-browser; } >/dev/null && command -v chromedriver >/dev/null || \
+		{ echo "There is no browser to test with; on Debian: apt install chromium chromium-driver"; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests
+
 soak: $(VENV)/dev
 	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_odd_input.py -k every_number_is_finite
 
 mutants: $(VENV)/dev
 	N=$(N) SEED=$(SEED) JOBS=$(JOBS) AGAIN=$(AGAIN) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants
 
+package: $(VENV)/dev
+	$(BIN)/python -m release
+
+$(VENV)/docs: $(VENV)/core
+	$(PIP) -e .[docs]
+	@touch $@
+
+docs: $(VENV)/docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache docs/_build docs/api docs/examples

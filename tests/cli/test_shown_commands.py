@@ -2,6 +2,8 @@ import re
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -15,10 +17,41 @@ def test_version():
     assert result.output.strip() == gpec.__version__
 
 
+def test_version_option():
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.strip() == gpec.__version__
+
+
 def test_help_names_the_commands():
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
-    assert "demo" in result.output
+    for command in ("demo", "fit", "explain", "report", "app", "datasets"):
+        assert f" {command} " in result.output
+
+
+def test_datasets(tmp_path, monkeypatch):
+    result = CliRunner().invoke(app, ["datasets"])
+    assert result.exit_code == 0
+    assert "census" in result.output
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["datasets", "cosine_boundary"]).exit_code == 0
+    found, data = pd.read_csv("cosine_boundary.csv"), gpec.datasets.cosine_boundary()
+    np.testing.assert_allclose(found[list(data.feature_names)], data.X, rtol=0, atol=1e-12)
+    assert found["target"].astype(str).tolist() == [data.class_names[label] for label in data.y]
+    assert CliRunner().invoke(app, ["datasets", "iris"]).exit_code == 2
+    assert CliRunner().invoke(app, ["datasets", "cosine_boundary", "--out", "x.html"]).exit_code == 2
+
+
+def test_app_is_run_as_asked(tmp_path, monkeypatch):
+    pytest.importorskip("dash")
+    seen = []
+    monkeypatch.setattr("gpec.app.run", lambda files, **options: seen.append((files, options)))
+    (tmp_path / "e.gpec").touch()
+    result = CliRunner().invoke(app, ["app", str(tmp_path / "e.gpec"), "--port", "8123", "--no-browser"])
+    assert result.exit_code == 0, result.output
+    assert seen == [([tmp_path / "e.gpec"], {"host": "127.0.0.1", "port": 8123, "open_browser": False})]
+    assert CliRunner().invoke(app, ["app", str(tmp_path / "nowhere.gpec")]).exit_code == 2
 
 
 def test_demo_refuses_a_missing_folder_before_it_works(tmp_path):

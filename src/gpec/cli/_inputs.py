@@ -1,0 +1,84 @@
+"""Models and tables as commands are given them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gpec.cli._errors import note
+from gpec.data import read_table
+from gpec.errors import ExplainerError, InputError
+from gpec.explainers import TreeShap
+from gpec.models import load_model, match_columns
+
+__all__ = ["Tables", "digest", "open_model", "usual_explainer"]
+
+_TRIED_ROWS = 20
+_WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
+
+
+def open_model(
+    source: str, model_name: str | None, output_name: str | None, trust_pickle: bool, trust_types: list[str] | None
+) -> Any:
+    """The model; ``package.module:function`` is also sought in the current folder."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return load_model(
+        source,
+        trust_pickle=trust_pickle,
+        trust_types=trust_types or (),
+        model_name=model_name,
+        output_name=output_name,
+    )
+
+
+@dataclass
+class Tables:
+    """Reads tables and brings them into the form that a model takes; each thing is said once."""
+
+    model: Any
+    drop: list[str] | None = None
+    index: str | None = None
+    _said: list[list[str]] = field(default_factory=list)
+    _dropped: set[str] = field(default_factory=set)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        table = read_table(path, index=self.index)
+        there = [name for name in self.drop or [] if name in table.columns]
+        self._dropped.update(there)
+        table, left_out = match_columns(self.model, table.drop(columns=there), name=str(path))
+        if left_out and left_out not in self._said:
+            self._said.append(left_out)
+            note(f"Left out columns that the model does not take: {', '.join(left_out)}.")
+        return table
+
+    def require_dropped(self) -> None:
+        """Raise if a column to leave out was in no table: a misspelt label would be taken for a feature."""
+        for name in self.drop or []:
+            if name not in self._dropped:
+                raise InputError(f"No table has a column {name!r} to leave out (--drop).")
+
+
+def usual_explainer(model: Any, table: pd.DataFrame) -> str:
+    """TreeSHAP for trees that it can explain, else KernelSHAP; said in words."""
+    chosen = "kernelshap"
+    if type(model).__module__.partition(".")[0] in _WITH_TREES:
+        with suppress(ExplainerError):  # not of trees, or of such as it cannot take apart
+            TreeShap().fit(model, table.head(_TRIED_ROWS))
+            chosen = "tree"
+    note(f"Explainer: {chosen}.")
+    return chosen
+
+
+def digest(table: pd.DataFrame) -> str:
+    """Equal for tables of equal content."""
+    found = hashlib.sha256(repr([(str(name), str(kind)) for name, kind in table.dtypes.items()]).encode())
+    found.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+    return found.hexdigest()

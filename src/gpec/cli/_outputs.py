@@ -1,0 +1,103 @@
+"""An explanation written to a file, whole or not at all."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import typer
+
+from gpec.errors import MissingExtraError
+from gpec.estimator import GPEC
+from gpec.explanation import Explanation
+
+__all__ = ["check_out", "replacing", "write", "write_table"]
+
+# Kind of file -> the packages that it needs, and the extra that brings them.
+_NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
+    ".csv": ((), ""),
+    ".json": ((), ""),
+    ".gpec": ((), ""),
+    ".html": (("jinja2", "plotly"), "app"),
+    ".parquet": (("pyarrow",), "files"),
+    ".feather": (("pyarrow",), "files"),
+}
+
+
+def check_out(out: Path, *kinds: str) -> Path:
+    """Refuse what could not be written, before the work."""
+    allowed = kinds or tuple(_NEEDS)
+    if out.suffix.lower() not in allowed:
+        raise typer.BadParameter(f"{out} must end in {', '.join(allowed)}.", param_hint="--out")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"the folder {out.parent} does not exist.", param_hint="--out")
+    if out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder.", param_hint="--out")
+    packages, extra = _NEEDS[out.suffix.lower()]
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(f'Writing {out} needs {package}: pip install "gpec[{extra}]".')
+    return out
+
+
+def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
+    """Write an explanation as the ending of the file's name says."""
+    kind = out.suffix.lower()
+    if kind == ".gpec":
+        e.save(out)
+    elif kind == ".html":
+        replacing(out, lambda path: e.to_html(path, gpec=g))
+    elif kind == ".json":
+        replacing(out, lambda path: path.write_text(_as_json(e), encoding="utf-8"))
+    else:
+        write_table(e.to_frame(), out)
+
+
+def write_table(table: pd.DataFrame, out: Path) -> None:
+    """Write a table as CSV, Parquet or Feather."""
+    kind = out.suffix.lower()
+    if kind == ".csv":
+        replacing(out, lambda path: table.to_csv(path, index=False))
+    elif kind == ".parquet":
+        replacing(out, lambda path: _of_one_type(table).to_parquet(path, index=False))
+    else:
+        replacing(out, lambda path: _of_one_type(table).to_feather(path))
+
+
+def replacing(out: Path, writer: Callable[[Path], Any]) -> None:
+    """Let ``writer`` write a file beside ``out``, which then takes its place."""
+    temporary = out.with_name(f".{secrets.token_hex(8)}{out.suffix}")
+    try:
+        writer(temporary)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:
+    """Columns in which texts and numbers are mixed become texts: Parquet and Feather hold one type in a column."""
+    changed = {}
+    for name in table.columns:
+        column = table[name]
+        if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in ("string", "boolean"):
+            numbers = column.map(lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
+            changed[name] = column.astype(float) if numbers.all() else column.map(str, na_action="ignore")
+    return table.assign(**changed)
+
+
+def _as_json(e: Explanation) -> str:
+    records = json.loads(e.to_frame().to_json(orient="records", double_precision=15, date_format="iso"))
+    about = {
+        "statement": e.statement(),
+        "promise": e.promise,
+        "confidence_level": e.confidence_level,
+        "settings": e.diagnostics,
+        "attributions": records,
+    }
+    return json.dumps(about, default=str, indent=1)

@@ -1,0 +1,108 @@
+"""``gpec demo``, ``app``, ``datasets`` and ``version``: what there is to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from gpec._version import __version__
+from gpec.cli._options import Debug
+from gpec.cli._outputs import check_out, write_table
+from gpec.errors import InputError
+
+__all__ = ["register"]
+
+_TABLES = (".csv", ".parquet", ".feather")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.callback()(main)
+    app.command()(demo)
+    app.command()(datasets)
+    app.command("app")(show_app)
+    app.command()(version)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Error bars for feature attributions."""
+
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("gpec-demo.png"),
+    debug: Debug = False,
+) -> None:
+    """Explain breast-cancer diagnoses, with error bars (about ten seconds)."""
+    from rich.console import Console
+
+    from gpec.demo import run
+
+    if not picture.parent.is_dir():
+        raise typer.BadParameter(f"the folder {picture.parent} does not exist.", param_hint="--picture")
+    run(picture, Console())
+
+
+def show_app(
+    files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; this one is of this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8050,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Open a page with a playground and your own explanations, until Ctrl-C."""
+    from gpec.app import run
+
+    missing = [str(file) for file in files or [] if not file.is_file()]
+    if missing:
+        raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
+    run(files or [], host=host, port=port, open_browser=browser)
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="A data set to write to a file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file: .csv, .parquet or .feather.")] = None,
+    debug: Debug = False,
+) -> None:
+    """List the data sets that gpec can load, or write one to a file, its classes in the column 'target'."""
+    from gpec.datasets import available
+
+    there = available()
+    if name is None:
+        typer.echo(there.to_string())
+        return
+    if name not in there.index:
+        known = ", ".join(there.index)
+        raise typer.BadParameter(f"there is no data set {name!r}; there are {known}.", param_hint="NAME")
+    out = check_out(out or Path(f"{name}.csv"), *_TABLES)
+    write_table(_table(name), out)
+    typer.echo(f"Wrote {out}.")
+
+
+def _table(name: str) -> pd.DataFrame:
+    from gpec import datasets
+
+    data = getattr(datasets, name)()
+    if not isinstance(data.X, pd.DataFrame):
+        raise InputError(f"{name} holds images, which have no columns; load it in Python by gpec.datasets.{name}().")
+    target = [data.class_names[int(label)] for label in data.y] if data.class_names else data.y
+    table: pd.DataFrame = data.X.assign(target=target)
+    return table

@@ -1,0 +1,152 @@
+"""What ``fit``, ``explain`` and ``report`` have in common: a model, a fit, and rows explained by it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from gpec._version import __version__
+from gpec.cli._errors import note
+from gpec.cli._folder import Folder
+from gpec.cli._inputs import Tables, digest, open_model, usual_explainer
+from gpec.errors import CheckpointError, ModelMismatchError
+from gpec.estimator import GPEC
+from gpec.explanation import Explanation
+
+__all__ = ["FitOptions", "RunOptions", "Work"]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a fit depends on, besides the model and the rows."""
+
+    explainer: str | None = None
+    n_boundary: int = 2_000
+    n_explained: int = 200
+    background: int = 100
+    model_output: str = "auto"
+    categorical_features: tuple[str, ...] | None = None
+    random_state: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        chosen = self.categorical_features
+        return {**asdict(self), "categorical_features": list(chosen) if chosen else "auto"}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How rows are explained."""
+
+    attribution: Literal["explainer", "posterior"] = "explainer"
+    level: float = 0.95
+    restart: bool = False
+
+
+@dataclass
+class Work:
+    """One run of a command. Files are read when they are first needed."""
+
+    source: str
+    model_name: str | None
+    output_name: str | None
+    trust_pickle: bool
+    trust_types: list[str] | None
+    drop: list[str] | None
+    index: str | None
+    options: FitOptions
+    calibration_rows: Path | None
+    jobs: int | None
+    progress: bool | None
+
+    @cached_property
+    def model(self) -> Any:
+        return open_model(self.source, self.model_name, self.output_name, self.trust_pickle, self.trust_types)
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(self.model, self.drop, self.index)
+
+    @cached_property
+    def _calibration_table(self) -> pd.DataFrame | None:
+        return None if self.calibration_rows is None else self.tables.read(self.calibration_rows)
+
+    def fit(self, background: pd.DataFrame) -> GPEC:
+        """A new fit, calibrated if there are rows for it."""
+        chosen = self.options.explainer or usual_explainer(self.model, background)
+        parameters = {**self.options.parameters(), "explainer": chosen}
+        g = self._tuned(GPEC(self.model, **parameters))
+        return self._calibrated(g.fit(background))
+
+    def load(self, fitted: Path) -> GPEC:
+        """A fit from a file, calibrated anew if there are rows for it."""
+        return self._calibrated(self._tuned(GPEC.load(fitted, model=self.model, explainer=self.options.explainer)))
+
+    def explain(
+        self, data: Path, background: Path | None, fitted: Path | None, folder: Path, run: RunOptions
+    ) -> tuple[Explanation, GPEC, Folder]:
+        """The rows of a file explained; what is done is kept in a folder, and taken from there."""
+        rows = self.tables.read(data)
+        make: Callable[[], GPEC]
+        if fitted is not None:
+            make, source = partial(self.load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
+        else:
+            if background is None:
+                note(f"No background is given, so the rows of {data} themselves are taken for it.")
+            like = rows if background is None else self.tables.read(background)
+            make, source = partial(self.fit, like), {"background rows": digest(like)}
+            source |= {name.replace("_", " "): str(value) for name, value in asdict(self.options).items()}
+        checked = "none" if self._calibration_table is None else digest(self._calibration_table)
+        self.tables.require_dropped()
+        kept = Folder(folder, {"version": __version__, "calibration rows": checked, **source})
+        if run.restart:
+            kept.remove()
+        with _promise_to_keep(kept):
+            g = self._kept_fit(kept)
+            if g is None:
+                g = make()
+                kept.keep(g)
+            e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.rows)
+        resumed = max(e.diagnostics["rows_resumed"].values(), default=0)
+        if resumed:
+            note(f"{resumed:,} of the {len(rows):,} rows were there already.")
+        return e, g, kept
+
+    def _kept_fit(self, kept: Folder) -> GPEC | None:
+        if not kept.check():
+            return None
+        note(f"Going on with what an earlier run left in {kept.path}.")
+        try:
+            return self._tuned(GPEC.load(kept.fit, model=self.model, explainer=self.options.explainer))
+        except ModelMismatchError as error:
+            raise CheckpointError(
+                f"{kept.path} holds an earlier run with another model; pass --restart to throw it away, or another "
+                "folder as --checkpoint."
+            ) from error
+
+    def _tuned(self, g: GPEC) -> GPEC:
+        progress: Any = "auto" if self.progress is None else self.progress
+        tuned: GPEC = g.set_params(n_jobs=self.jobs, progress=progress)
+        return tuned
+
+    def _calibrated(self, g: GPEC) -> GPEC:
+        return g if self._calibration_table is None else g.calibrate(self._calibration_table)
+
+
+@contextmanager
+def _promise_to_keep(kept: Folder) -> Iterator[None]:
+    """If the work ends early, the error says that what was done is kept."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except BaseException as error:
+        if kept.fit.exists():
+            error.add_note(f"What was computed is kept in {kept.path}; the same command goes on from there.")
+        raise

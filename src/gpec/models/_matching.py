@@ -1,0 +1,160 @@
+"""Which columns a model takes, and a table brought into that form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from gpec.errors import InputError
+from gpec.models._resolve import is_booster
+
+__all__ = ["match_columns"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model says about its columns; ``categories`` are those of each categorical one, None if it only counts."""
+
+    names: tuple[str, ...] | None = None
+    count: int | None = None
+    categories: Mapping[int, list[Any] | None] = field(default_factory=dict)
+    texts: tuple[int, ...] = ()  # columns whose values are texts, even if they look like numbers
+
+
+def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -> tuple[pd.DataFrame, list[str]]:
+    """The columns that the model takes, in its order and kind, and the names of those that it does not take.
+
+    Models that remember their columns are given these by name. Text in a column that XGBoost or LightGBM knows as
+    categories becomes these categories; CatBoost's categories become texts.
+
+    Parameters
+    ----------
+    model : object
+        A model, as :class:`gpec.models.Model` takes it.
+    table : DataFrame
+        Rows, with at least the model's columns.
+    name : str
+        How messages name the table.
+
+    Raises
+    ------
+    InputError
+        If columns are missing, their number is wrong, or a value is none of the model's categories.
+    """
+    inputs = _inputs_of(model)
+    left_out: list[str] = []
+    if inputs.names is not None:
+        missing = [column for column in inputs.names if column not in table.columns]
+        if missing:
+            raise InputError(
+                f"{name} lacks the columns {missing} that the model takes; its columns are {list(table.columns)}."
+            )
+        left_out = [str(column) for column in table.columns if column not in inputs.names]
+        table = table[list(inputs.names)]
+    elif inputs.count is not None and table.shape[1] != inputs.count:
+        raise InputError(
+            f"{name} has {table.shape[1]} columns and the model, which does not know their names, takes "
+            f"{inputs.count}; leave out those that it does not take (--drop)."
+        )
+    changed = {}
+    for j, categories in inputs.categories.items():
+        column = table.columns[j]
+        changed[column] = _as_category(table[column], categories, name)
+    for j in inputs.texts:
+        column = table.columns[j]
+        changed[column] = _as_text(table[column])
+    return (table.assign(**changed) if changed else table), left_out
+
+
+def _inputs_of(model: Any) -> Inputs:
+    model = getattr(model, "__self__", model)  # of a method
+    if hasattr(model, "get_booster"):
+        model = model.get_booster()
+    if hasattr(model, "booster_") and is_booster(model.booster_, "lightgbm"):
+        model = model.booster_
+    if is_booster(model, "xgboost"):
+        return _of_xgboost(model)
+    if is_booster(model, "lightgbm"):
+        return _of_lightgbm(model)
+    if hasattr(model, "get_cat_feature_indices"):
+        return _of_catboost(model)
+    names = getattr(model, "feature_names_in_", None)
+    count = getattr(model, "n_features_in_", None)
+    return Inputs(None if names is None else tuple(str(column) for column in names), count)
+
+
+def _of_xgboost(booster: Any) -> Inputs:
+    names, types = booster.feature_names, booster.feature_types or []
+    places = [j for j, kind in enumerate(types) if kind == "c"]
+    known = _categories_of_xgboost(booster) if places else []
+    categories = {j: known[j] if j < len(known) else None for j in places}
+    return Inputs(None if names is None else tuple(names), booster.num_features(), categories)
+
+
+def _categories_of_xgboost(booster: Any) -> list[list[Any] | None]:
+    """The categories of each column as the model file keeps them, since XGBoost 3.1.
+
+    XGBoost cuts names with letters beyond ASCII at the wrong places; such names are then not found in a table.
+    """
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
+    kept = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
+    found: list[list[Any] | None] = []
+    for column in kept:
+        values, offsets = column["values"], column.get("offsets")
+        if offsets is None:  # whole numbers
+            found.append(values)
+        else:
+            text = bytes(value % 256 for value in values)
+            found.append([text[i:j].decode(errors="replace") for i, j in pairwise(offsets)] or None)
+    return found
+
+
+def _of_lightgbm(booster: Any) -> Inputs:
+    names = booster.feature_name()
+    numbered = names == [f"Column_{j}" for j in range(len(names))]
+    given = booster.pandas_categorical or []
+    lines = booster.model_to_string(num_iteration=1).splitlines()
+    (infos,) = [line.partition("=")[2].split() for line in lines if line.startswith("feature_infos=")] or [[]]
+    places = [j for j, words in enumerate(infos) if not words.startswith("[") and words != "none"]
+    if given and len(places) != len(given):
+        raise InputError(
+            f"The LightGBM model has {len(given)} categorical columns, of which {len(places)} are used in its trees, "
+            "so that the file does not tell which are which; leave unused ones out of the training."
+        )
+    return Inputs(None if numbered else tuple(names), len(names), dict(zip(places, given, strict=False)))
+
+
+def _of_catboost(model: Any) -> Inputs:
+    names = list(model.feature_names_)
+    numbered = names == [str(j) for j in range(len(names))]
+    texts = (*model.get_cat_feature_indices(), *model.get_text_feature_indices())
+    return Inputs(None if numbered else tuple(names), len(names), texts=texts)
+
+
+def _as_category(column: pd.Series[Any], categories: list[Any] | None, name: str) -> pd.Series[Any]:
+    """A column with the categories of the model; where it only counts them, a number is its own code."""
+    if categories is None:
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            raise InputError(
+                f"{name} has text in column {column.name!r}, and the model file does not tell which number stands for "
+                "which category; save the model with XGBoost 3.1 or later, or give the numbers."
+            )
+        categories = list(range(int(column.max()) + 1))
+    unknown = column[column.notna() & ~column.isin(categories)]
+    if len(unknown):
+        raise InputError(
+            f"{name} has {unknown.iloc[0]!r} in column {column.name!r}, which is none of the model's categories "
+            f"{categories[:20]}."
+        )
+    return pd.Series(pd.Categorical(column, categories=categories), index=column.index, name=column.name)
+
+
+def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    whole = pd.api.types.is_float_dtype(column.dtype) and bool((column.dropna() % 1 == 0).all())
+    values = column.astype("Int64") if whole else column
+    return values.astype(object).map(str, na_action="ignore")

@@ -1,0 +1,180 @@
+"""Models in files, on servers and in modules."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpec.errors import CorruptFileError, GPECError, InputError, MissingExtraError
+from gpec.models._exported import load_exported
+from gpec.models._onnx import OnnxModel
+from gpec.models._remote import RemoteModel
+
+__all__ = ["load_model"]
+
+_PICKLES = (".pkl", ".pickle", ".joblib")
+_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_KINDS = (
+    "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, package.module:function, "
+    "or an http:// address"
+)
+
+
+def load_model(
+    source: str | os.PathLike[str],
+    *,
+    trust_pickle: bool = False,
+    trust_types: Sequence[str] = (),
+    model_name: str | None = None,
+    output_name: str | None = None,
+) -> Any:
+    """A model to pass to :class:`gpec.GPEC`, from a file, a server or a module.
+
+    ===============================  =======================================================================
+    ``model.json``, ``model.ubj``    an ``xgboost.Booster``
+    ``model.txt``                    a ``lightgbm.Booster``
+    ``model.cbm``                    a ``catboost.CatBoostClassifier``
+    ``model.onnx``                   a function, run by onnxruntime
+    ``model.skops``                  an estimator of scikit-learn, read by skops without pickle
+    ``model.pt2``                    a ``torch.nn.Module`` written by ``torch.export.save``
+    ``package.module:name``          the object of this name, imported
+    ``http://host/v2/models/NAME``   a function that asks a server of the Open Inference Protocol
+    ``model.pkl``, ``model.joblib``  what was pickled; only with ``trust_pickle=True``, for reading it runs its code
+    ===============================  =======================================================================
+
+    Parameters
+    ----------
+    source : str or path
+        One of the above.
+    trust_pickle : bool
+        Whether a pickle may be read. It can do whatever its maker likes.
+    trust_types : list of str
+        Types in a skops file that may be made, besides those that skops knows as harmless.
+    model_name : str, optional
+        Name of the model on the server, where the address does not end in it.
+    output_name : str, optional
+        Which output of an ONNX file or a server holds the probabilities.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or it is not to be trusted.
+    CorruptFileError
+        If the file cannot be read as what its name says.
+    ModelCallError
+        If the server does not answer.
+    """
+    text = os.fspath(source)
+    if text.startswith(("http://", "https://")):
+        return RemoteModel(text, model_name=model_name, output=output_name)
+    path = Path(text)
+    if not path.is_file():
+        if _NAMED.fullmatch(text):
+            return _imported(text)
+        raise InputError(f"There is no model {text}; give {_KINDS}.")
+    ending = path.suffix.lower()
+    if ending in _PICKLES:
+        return _unpickled(path, trust_pickle)
+    if ending == ".onnx":
+        return OnnxModel(path, output_name)
+    if ending == ".pt2":
+        return load_exported(path, trust_pickle=trust_pickle)
+    if ending == ".skops":
+        return _of_skops(path, trust_types)
+    if ending not in _READERS:
+        raise InputError(f"{path} is not a kind of model that can be read; give {_KINDS}.")
+    return _read(path, *_READERS[ending])
+
+
+def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
+    try:
+        return reader(path)
+    except GPECError:
+        raise
+    except Exception as error:  # the libraries' own errors have no base in common
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CorruptFileError(f"{path} cannot be read as {what}: {reason}") from error
+
+
+def _of_xgboost(path: Path) -> Any:
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingExtraError(f'{path} needs xgboost: pip install "gpec[data]".') from error
+    booster = xgboost.Booster()
+    booster.load_model(path)
+    return booster
+
+
+def _of_lightgbm(path: Path) -> Any:
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise MissingExtraError(f"{path} needs lightgbm: pip install lightgbm.") from error
+    with open(path, "rb") as file:
+        if not file.readline().startswith(b"tree"):  # LightGBM would print its complaint
+            raise CorruptFileError(f"{path} is not a model of LightGBM; write it by booster.save_model.")
+    return lightgbm.Booster(model_file=path)
+
+
+def _of_catboost(path: Path) -> Any:
+    try:
+        import catboost
+    except ImportError as error:
+        raise MissingExtraError(f"{path} needs catboost: pip install catboost.") from error
+    return catboost.CatBoostClassifier().load_model(path)
+
+
+_READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    ".json": ("a model of XGBoost", _of_xgboost),
+    ".ubj": ("a model of XGBoost", _of_xgboost),
+    ".txt": ("a model of LightGBM", _of_lightgbm),
+    ".cbm": ("a classifier of CatBoost", _of_catboost),
+}
+
+
+def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtraError(f'{path} needs skops: pip install "gpec[files]".') from error
+    try:
+        strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(trusted))
+    except Exception as error:
+        raise CorruptFileError(f"{path} cannot be read as a file of skops: {' '.join(str(error).split())}.") from error
+    if strange:
+        raise InputError(
+            f"{path} holds types that skops does not know as harmless: {', '.join(strange)}; if you trust them, name "
+            "each (--trust-type)."
+        )
+    return _read(path, "a file of skops", lambda file: skops.io.load(file, trusted=list(trusted)))
+
+
+def _unpickled(path: Path, trusted: bool) -> Any:
+    if not trusted:
+        raise InputError(
+            f"{path} is a pickle, which runs whatever code its maker put into it; if you trust it, pass "
+            "trust_pickle=True (--trust-pickle), else save the model in another format: skops, ONNX, or the library's "
+            "own."
+        )
+
+    import joblib
+
+    return _read(path, "a pickle", joblib.load)
+
+
+def _imported(text: str) -> Any:
+    module, _, name = text.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"{text} cannot be imported: {error}.") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"The module {module} has no {name!r}.")
+        found = getattr(found, part)
+    return found

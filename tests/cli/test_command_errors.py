@@ -1,0 +1,149 @@
+"""Errors of commands: one line on stderr, and a number."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import pandas as pd
+import pytest
+from cli_helpers import QUICK, call, explain, table
+
+
+def the_line(result):
+    """The one line about an error; notes may stand before it."""
+    assert "Traceback" not in result.output
+    lines = result.stderr.strip().splitlines()
+    assert not [line for line in lines[:-1] if line.startswith("gpec: ") and "note" not in line]
+    return lines[-1]
+
+
+def test_missing_columns_are_named(folder):
+    table(5, 0).drop(columns="debt").to_csv("new.csv", index=False)
+    result = explain("--out", "e.csv")
+    assert result.exit_code == 1
+    assert the_line(result) == (
+        "gpec: new.csv lacks the columns ['debt'] that the model takes; its columns are ['income', 'age']."
+    )
+
+
+def test_error_of_the_model(folder):
+    result = explain("--out", "e.csv", "--drop", "granted", model="credit_model:broken")
+    assert result.exit_code == 1
+    assert "the cable is out" in the_line(result)
+    detailed = explain("--out", "e.csv", "--drop", "granted", "--debug", model="credit_model:broken")
+    assert detailed.exit_code == 1
+    assert "Traceback (most recent call last)" in detailed.stderr
+    assert "RuntimeError: the cable" in detailed.stderr
+
+
+def test_an_error_that_nobody_thought_of(folder, monkeypatch):
+    def fail(*_, **__):
+        raise KeyError("x")
+
+    monkeypatch.setattr("gpec.cli._inputs.read_table", fail)
+    result = explain("--out", "e.csv")
+    assert result.exit_code == 1
+    assert "KeyError: 'x' (run again with --debug for details)" in the_line(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Missing option '--out'"),
+        (["--out", "e.xlsx"], "must end in .csv"),
+        (["--out", "nowhere/e.csv"], "the folder nowhere does not exist"),
+        (["--out", "e.csv", "--fitted", "g.gpec"], "there is no file g.gpec"),
+        (["--out", "e.csv", "--fitted", "train.csv"], "leave out --background or --fitted"),
+        (["--out", "e.csv", "--n-boundary", "3"], "--n-boundary"),
+        (["--out", "e.csv", "--no-such-option"], "--no-such-option"),
+        (["--out", "e.csv", "--attribution", "magic"], "magic"),
+    ],
+)
+def test_wrong_usage(folder, words, message):
+    result = call("explain", "new.csv", "--model", "credit_model:model", "--background", "train.csv", *words)
+    assert result.exit_code == 2
+    assert message in the_line(result)
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "See " in result.stderr
+    assert not (folder / "e.csv").exists()
+
+
+def test_wrong_commands(folder):
+    result = call("explian")
+    assert result.exit_code == 2
+    assert "explian" in the_line(result)
+    result = call("--no-such-option")
+    assert result.exit_code == 2
+    assert "--no-such-option" in the_line(result)
+    assert call().output.count("Usage") == 1
+
+
+def test_a_level_that_is_none(folder):
+    result = explain("--out", "e.csv", "--level", "1.5")
+    assert result.exit_code == 1
+    assert "confidence_level" in the_line(result) or "level" in the_line(result)
+
+
+def test_warnings_are_one_line(folder, monkeypatch):
+    def warn(*_, **__):
+        warnings.warn("slow\nand dear", UserWarning, stacklevel=2)
+        return pd.DataFrame({"income": [1.0]})
+
+    monkeypatch.setattr("gpec.cli._inputs.read_table", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = explain("--out", "e.csv")
+    assert "gpec: note: slow and dear" in result.stderr.splitlines()
+
+
+# Processes
+
+
+def start(*words):
+    command = [sys.executable, "-m", "gpec", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+
+
+def test_a_process_ends_with_the_number(folder):
+    process = start("explain", "nowhere.csv", "--model", "credit_model:model", "--out", "e.csv")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert out == ""
+    assert err == "gpec: There is no file nowhere.csv; give the path of a CSV, Parquet or Feather file.\n"
+
+
+SLOW = """
+import pathlib, time
+from credit_model import model
+
+def rate(X):
+    pathlib.Path("asked").touch()
+    time.sleep(0.2)
+    return model.predict_proba(X)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c(folder, jobs):
+    (folder / "slow_model.py").write_text(SLOW)
+    process = start(
+        "explain", "new.csv", "--model", "slow_model:rate", "--background", "train.csv", "--drop", "granted", "--out",
+        "e.csv", "--jobs", jobs, *QUICK,
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while not (folder / "asked").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    took = time.monotonic() - begin
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("Stopped.")
+    assert "Traceback" not in err
+    assert took < 10  # 2 s on a machine that is not busy
+    assert not (folder / "e.csv").exists()

@@ -1,0 +1,131 @@
+"""A command that ended early goes on where it stopped, and gives the same."""
+
+import pandas as pd
+import pytest
+from cli_helpers import QUICK, call, explain, table
+
+import gpec
+from gpec.cli import _inputs
+from gpec.models._remote import RemoteModel
+from inference_server import Server, serving
+
+FLOATS = [{"name": "rows", "datatype": "FP64", "shape": [-1, 3]}]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Servers are not waited for; blocks are small, and kept at once."""
+
+    def open_remote(address, *_):
+        return RemoteModel(address, waits=(), timeout=10.0)
+
+    monkeypatch.setattr("gpec.cli._work.open_model", open_remote)
+    monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 2_000)
+
+
+def ask(server):
+    words = ["--out", "e.csv", "--drop", "granted"]
+    return explain(*words, model=f"{server.address}/v2/models/m")
+
+
+def test_a_server_that_dies_midway(folder, impatient):
+    table(200, 1).to_csv("new.csv", index=False)
+    with serving(Server(inputs=FLOATS)) as server:
+        whole = ask(server)
+        assert whole.exit_code == 0, whole.output
+        n_whole = len(server.requests)
+    expected = (folder / "e.csv").read_bytes()
+    (folder / "e.csv").unlink()
+    with serving(Server(inputs=FLOATS, fail=lambda k: "hang up" if k >= n_whole - 6 else None)) as server:
+        dead = ask(server)
+    assert dead.exit_code == 1
+    line = dead.stderr.splitlines()[-1]
+    assert "did not answer" in line
+    assert "What was computed is kept in e.csv.partial; the same command goes on from there." in line
+    assert not (folder / "e.csv").exists()
+    with serving(Server(inputs=FLOATS)) as server:
+        again = ask(server)
+        assert again.exit_code == 0, again.output
+        assert 0 < len(server.requests) < n_whole / 2
+    assert "Going on with what an earlier run left in e.csv.partial." in again.stderr
+    assert "of the 200 rows were there already." in again.stderr
+    assert (folder / "e.csv").read_bytes() == expected
+    assert not (folder / "e.csv.partial").exists()
+
+
+def test_what_is_kept(folder):
+    result = explain("--out", "e.csv", "--checkpoint", "work", "--keep")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (folder / "work").iterdir()) == ["fit.gpec", "rows", "run.gpec"]
+    assert gpec.GPEC.load("work/fit.gpec", model=_inputs.load_model("credit_model:model")).n_boundary == 60
+    again = explain("--out", "again.csv", "--checkpoint", "work")
+    assert "12 of the 12 rows were there already." in again.stderr
+    assert not (folder / "work").exists()
+    pd.testing.assert_frame_equal(pd.read_csv("again.csv"), pd.read_csv("e.csv"))
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "named"),
+    [
+        (["--seed", "1"], None, "random state"),
+        (["--explainer", "lime"], None, "explainer"),
+        ([], "train.csv", "background rows"),
+        ([], "new.csv", "rows"),
+    ],
+)
+def test_work_of_another_kind_is_refused(folder, words, change, named):
+    assert explain("--out", "e.csv", "--keep").exit_code == 0
+    if change:
+        table(30, 9).assign(granted=0).to_csv(change, index=False)
+    other = explain("--out", "e.csv", *words)
+    assert other.exit_code == 1
+    assert named in other.stderr.splitlines()[-1]
+    assert (folder / "e.csv.partial").exists()
+    anew = explain("--out", "e.csv", "--restart", *words)
+    assert anew.exit_code == 0, anew.output
+    assert not (folder / "e.csv.partial").exists()
+
+
+def test_another_model_is_refused(folder):
+    assert explain("--out", "e.csv", "--keep").exit_code == 0
+    (folder / "credit_third.py").write_text((folder / "credit_model.py").read_text().replace("1.5", "1.1"))
+    other = explain("--out", "e.csv", model="credit_third:model")
+    assert other.exit_code == 1
+    assert "e.csv.partial holds an earlier run with another model" in other.stderr.splitlines()[-1]
+
+
+def test_a_process_killed_while_it_wrote(folder):
+    assert explain("--out", "e.csv", "--keep").exit_code == 0
+    (folder / "e.csv.partial" / ".fit.gpec.0123456789abcdef").write_text("half")
+    assert explain("--out", "e.csv").exit_code == 0
+    assert not (folder / "e.csv.partial").exists()
+    (folder / "e.csv.partial").mkdir()  # killed before anything was written
+    assert explain("--out", "e.csv").exit_code == 0
+    assert not (folder / "e.csv.partial").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--restart"]])
+def test_a_folder_of_somebody_else_is_left_alone(folder, words):
+    (folder / "work").mkdir()
+    (folder / "work" / "diary.txt").write_text("dear diary")
+    result = explain("--out", "e.csv", "--checkpoint", "work", *words)
+    assert result.exit_code == 1
+    assert "work is not of a run of gpec" in result.stderr.splitlines()[-1]
+    assert (folder / "work" / "diary.txt").read_text() == "dear diary"
+
+
+def test_report_of_a_table_and_of_a_saved_explanation(folder):
+    pytest.importorskip("plotly")
+    pytest.importorskip("jinja2")
+    result = call("report", "train.csv", "--model", "credit_model:model", *QUICK)
+    assert result.exit_code == 0, result.output
+    page = (folder / "train-report.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert explain("--out", "e.gpec").exit_code == 0
+    result = call("report", "e.gpec", "--out", "page.html")
+    assert result.exit_code == 0, result.output
+    assert (folder / "page.html").stat().st_size > 10_000
+    assert call("report", "train.csv").exit_code == 2
+    assert call("report", "nowhere.gpec").exit_code == 2
+    assert call("report", "train.csv", "--model", "credit_model:model", "--out", "page.pdf").exit_code == 2
