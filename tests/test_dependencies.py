@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 OWN = {"gpec", "benchmarks", "paper", "release"}
 # Run, not imported.
 TOOLS = {"build", "mypy", "pandas-stubs", "pytest-cov", "pytest-xdist", "ruff"}
-TOOLS |= {"myst-parser", "pydata-sphinx-theme", "sphinx", "sphinx-copybutton", "sphinx-design"}
+TOOLS |= {"myst-parser", "pydata-sphinx-theme", "sphinx", "sphinx-copybutton", "sphinx-design", "sphinx-gallery"}
 
 
 def package(requirement):

@@ -1,4 +1,4 @@
-"""The README is executed, and every link and name in the docs exists."""
+"""The README and the pages are executed, print what they say they print, and every link and name in them exists."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import matplotlib as mpl
 import pytest
 import torch
-from benchmarks import baselines, explainers
+from benchmarks import baselines, explainers, sizes
 
 from package_sources import PACKAGE, ROOT
 
@@ -16,22 +16,33 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) >= 3
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 2
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)  # noqa: S102  the README is ours
-    assert "alcohol" in capsys.readouterr().out
-    assert names["h"].boundary_ is names["g"].boundary_
+    statement = " ".join(line.removeprefix("> ") for line in text.splitlines() if line.startswith("> "))
+    assert statement
+    assert statement in capsys.readouterr().out
     mpl.pyplot.close("all")
 
 
 # Pages with code, and what it prints among other things.
 PRINTED = {
+    "calibrate.md": "attributions of similar rows lie inside",
+    "command-line.md": "",
     "datasets.md": "nhanes_diabetes",
     "design.md": "[1. 1. 1.]",
     "explainers.md": "(5, 6) (5, 6)",
     "images.md": "(2, 144, 3)",
+    "index.md": "",
+    "inputs.md": "True",
+    "many-rows.md": "of the variance is predicted",
+    "report.md": "",
+    "scale.md": "True",
+    "start.md": "alcohol",
+    "wide.md": "narrower on average",
 }
 
 
@@ -40,12 +51,41 @@ def test_every_page_with_code_is_run():
 
 
 @pytest.mark.parametrize(("page", "printed"), PRINTED.items())
-def test_pages_run_as_they_stand(page, printed, capsys):
+def test_pages_run_as_they_stand(page, printed, tmp_path, monkeypatch, capsys):
+    """A block of text after a block of code is what that code prints."""
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / page).read_text()
     names: dict[str, object] = {}
+    out = ""
     with torch.random.fork_rng():
-        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
+        for block, shown in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL):
             exec(compile(block, page, "exec"), names)  # noqa: S102  the page is ours
-    assert printed in capsys.readouterr().out
+            said = capsys.readouterr().out
+            out += said
+            if shown:
+                require_same(said, shown)
+    assert printed in out
+    mpl.pyplot.close("all")
+
+
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def require_same(said, shown):
+    """The same words, and numbers that differ by no more than another machine would bring about."""
+    assert NUMBER.sub("#", said).split() == NUMBER.sub("#", shown).split()
+    numbers = [[float(x.replace(",", "")) for x in NUMBER.findall(text)] for text in (said, shown)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("0.30 inside", "0.40 inside"), ("0.30 inside", "0.30 outside"), ("1 2", "1"), ("", "0.3")]
+)
+def test_what_is_printed_otherwise_is_noticed(said, shown):
+    require_same(shown, shown)
+    with pytest.raises(AssertionError):
+        require_same(said, shown)
 
 
 def test_the_figures_of_the_data_sets_are_those_measured():
@@ -64,9 +104,21 @@ def test_the_figures_of_the_explainers_are_those_measured():
         assert explainers.row(name, line) in text
 
 
+def test_the_figures_of_the_sizes_are_those_measured():
+    text = (ROOT / "docs" / "sizes.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results.json").read_text())["sizes"]
+    for name, counts in (("n_explained", sizes.EXPLAINED), ("n_boundary", sizes.BOUNDARY)):
+        assert [line[name] for line in measured[name]] == list(counts)
+        for line in measured[name]:
+            assert sizes.row(name, line) in text
+
+
+BUILT = {"examples/index.rst"}  # by the site: tests/test_site.py follows it there
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+    for target in set(re.findall(r"\]\(([^)#]+)", page.read_text())) - BUILT:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
@@ -88,6 +140,8 @@ def test_every_room_is_in_the_design():
 
 def test_make_targets_named_in_the_pages_exist():
     makefile = (ROOT / "Makefile").read_text()
+    in_code = re.compile(r"(?:`|^ {4})make ([a-z]+)", re.MULTILINE)
+    assert {"test", "docs"} <= {target for page in PAGES for target in in_code.findall(page.read_text())}
     for page in PAGES:
-        for target in re.findall(r"\bmake ([a-z]+)", page.read_text()):
+        for target in in_code.findall(page.read_text()):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"

@@ -1,0 +1,38 @@
+"""
+Many rows: which features matter, and how surely
+================================================
+
+Over all rows, which features matter most, and for how many rows is their direction firm?
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
+
+import gpec
+
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+X, y = X.iloc[:, :10].sample(frac=1, random_state=0), 1 - y
+model = GradientBoostingClassifier(random_state=0).fit(X[:300], y[X.index[:300]])
+
+few = {"n_explained": 100, "n_boundary": 300, "background": 30, "progress": False}
+g = gpec.GPEC(model, "tree", random_state=0, **few)
+g.fit(X[:300]).calibrate(X[300:400])
+e = g.explain(X[400:])
+
+# %%
+# The bars are mean sizes over the rows; their lines tell whether the order of the features would hold for other rows.
+# At the right stands the share of rows in which the feature's sign is firm.
+
+ax = gpec.plots.summary(e)
+
+# %%
+# In the next picture each dot is a patient. Faint dots have wide intervals.
+
+ax = gpec.plots.beeswarm(e)
+
+# %%
+# One feature alone: its value against its attribution. Bright dots are uncertain; they gather where the curve is steep.
+
+fig, ax = plt.subplots(figsize=(6.5, 4))
+ax = gpec.plots.scatter(e, "mean concave points", ax=ax)

@@ -1,0 +1,37 @@
+"""
+Set the uncertain ones aside
+============================
+
+If only the surest explanations were shown, how much steadier would they be?
+
+For each patient we know how much the explanations of similar patients really differ, because they are explained here.
+Then the patients that gpec calls least sure are set aside, one after the other. The lower the curve runs, the better
+gpec knew. *Closeness to 0.5* is a simple rival: it calls a patient unsure when the model's probability is near one
+half.
+"""
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
+
+import gpec
+from gpec.metrics import rejection_curve
+
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+X, y = X.iloc[:, :10].sample(frac=1, random_state=0), 1 - y
+model = GradientBoostingClassifier(random_state=0).fit(X[:300], y[X.index[:300]])
+few = {"n_explained": 100, "n_boundary": 300, "background": 30, "progress": False}
+g = gpec.GPEC(model, "tree", random_state=0, **few)
+g.fit(X[:300]).calibrate(X[300:400])
+
+# %%
+new = X[400:]
+e = g.explain(new)
+truth = g.explain(g.similar_rows(new)).values.reshape(len(new), -1, X.shape[1])
+change = np.abs(truth - e.values[:, None]).mean(axis=(1, 2))
+chance = model.predict_proba(new)[:, 1]
+curves = {
+    "gpec: width": rejection_curve(e.width.mean(axis=1), change),
+    "closeness to 0.5": rejection_curve(-np.abs(chance - 0.5), change),
+}
+ax = gpec.plots.rejection(curves, error="mean change among similar rows")
