@@ -7,11 +7,13 @@ so the bits of the result depend neither on the number of threads nor on which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Protocol, TypeVar
 
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from gpec._progress import Progress
 
@@ -65,6 +67,13 @@ def run_blocks(
             yield result
 
 
-def one_blas_thread() -> threadpool_limits:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """A context in which products take one thread: their bits then do not depend on the number of cores."""
-    return threadpool_limits(1, "blas")
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """NumPy's and SciPy's, which are loaded by now; looking for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()

@@ -1,0 +1,103 @@
+"""A page for the browser: a playground for error bars, and a reader for saved explanations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import webbrowser
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from gpec.app import playground, your_data
+from gpec.app._opened import LARGEST_UPLOAD, Library
+from gpec.app._server import serve
+from gpec.errors import MissingExtraError
+
+__all__ = ["make_app", "run"]
+
+
+def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
+    """The page as a ``dash.Dash``; ``files`` are saved explanations or fits to show.
+
+    Everything it needs comes from this machine. It never unpickles: files are gpec archives or refused.
+    """
+    try:
+        from dash import Dash, html
+    except ImportError as error:
+        raise MissingExtraError('The page needs dash and plotly: pip install "gpec[app]".') from error
+    library = Library()
+    names = [library.open_path(path) for path in files]
+    app = Dash(
+        "gpec",
+        title="gpec",
+        update_title="",
+        assets_folder=os.path.join(os.path.dirname(__file__), "assets"),
+        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
+        serve_locally=True,
+    )
+    app.server.config["MAX_CONTENT_LENGTH"] = 2 * LARGEST_UPLOAD  # as text a file grows by a third
+    app.layout = html.Div(
+        [
+            html.Header(
+                [html.H1("gpec"), html.Span("an honest error bar on every feature attribution", className="motto")]
+            ),
+            _switch("your-data" if names else "playground"),
+            html.Main(playground.layout(), id="page-playground"),
+            html.Main(your_data.layout(names), id="page-your-data"),
+        ],
+        className="page",
+    )
+    _turn_pages(app)
+    playground.connect(app)
+    your_data.connect(app, library)
+    return app
+
+
+def run(
+    files: Sequence[str | os.PathLike[str]] = (),
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    open_browser: bool = False,
+) -> None:
+    """Show the page until Ctrl-C.
+
+    Parameters
+    ----------
+    files : paths
+        Saved explanations (``e.save(path)``) or fits (``g.save(path)``) to look at.
+    host : str
+        Where to listen; by default this machine alone can reach the page.
+    port : int
+        0 takes any that is free.
+    open_browser : bool
+        Open the page in the browser of this machine.
+    """
+    app = make_app(files)
+    with serve(app.server, host, port) as server, contextlib.suppress(KeyboardInterrupt):
+        address = f"http://{host}:{server.server_port}/"
+        Console().print(f"The page is at {address} (Ctrl-C ends it).", soft_wrap=True)
+        if open_browser:
+            webbrowser.open(address)  # the server is listening already
+        server.serve_forever()
+
+
+def _switch(start: str) -> Any:
+    from dash import dcc
+
+    pages = [{"label": "Playground", "value": "playground"}, {"label": "Your data", "value": "your-data"}]
+    return dcc.RadioItems(pages, start, id="page", inline=True, className="switch")
+
+
+def _turn_pages(app: Any) -> None:
+    from dash import Input, Output
+
+    app.clientside_callback(
+        "function(page) { window.setTimeout(() => window.dispatchEvent(new Event('resize')), 50);"
+        " return [page !== 'playground', page !== 'your-data']; }",
+        Output("page-playground", "hidden"),
+        Output("page-your-data", "hidden"),
+        Input("page", "value"),
+    )

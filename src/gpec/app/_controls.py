@@ -1,0 +1,131 @@
+"""The playground's controls: what each is called, what it does in one sentence, and its range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpec.app._scenes import FORMULA, MODELS, REGULARISATION, SCENES
+from gpec.app._surface import PAPER, SIMILAR, Controls
+
+__all__ = ["SLIDERS", "Dial", "choices", "controls_from", "dials"]
+
+_START = Controls()
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A slider. ``power`` says that it moves the logarithm (base 10) of what it sets."""
+
+    name: str
+    title: str
+    help: str
+    least: float
+    most: float
+    step: float
+    power: bool = False
+
+    def shown(self, value: float) -> float:
+        """Where the slider stands for a value; to the nearest step."""
+        from math import log10
+
+        place = log10(value) if self.power else value
+        return round(self.least + self.step * round((place - self.least) / self.step), 6)
+
+    def meant(self, place: float) -> float:
+        """What the slider says where it stands, within its range."""
+        place = min(max(float(place), self.least), self.most)
+        return 10.0**place if self.power else place
+
+
+SLIDERS = (
+    Dial("lam", "lambda: how likeness fades",
+         "Higher: rows are alike only if they lie near each other along the boundary.",
+         -1.5, 1.5, 0.1, power=True),
+    Dial("rho", "rho: how local a row is", "Higher: a row looks only at the boundary points nearest to it.",
+         -1.0, 2.5, 0.1, power=True),
+    Dial("n_boundary", "Boundary points", "How many points of the decision boundary are searched for.", 50, 600, 50),
+    Dial("regularisation", "Regularisation of the model", "Higher: a smoother model, with a simpler boundary.",
+         *REGULARISATION, 0.5),
+    Dial("noise", "Noise of the explainer", "How far the explainer's answer for a row varies by chance.",
+         0.0, 0.1, 0.01),
+    Dial("step", "Step to similar rows", "How far similar rows lie on the way to the nearest real rows.",
+         0.1, 1.0, 0.1),
+)  # fmt: skip
+
+
+def controls_from(chosen: dict[str, Any], places: dict[str, float], added: list[Any] | None) -> Controls:
+    """What the controls say: words of the choices, where the sliders stand, and the rows that were added."""
+    numbers: dict[str, Any] = {dial.name: dial.meant(places[dial.name]) for dial in SLIDERS}
+    numbers["n_boundary"] = round(numbers["n_boundary"])
+    rows = tuple((float(x), float(y)) for x, y in added or ())
+    return Controls(**chosen, **numbers, added=rows)
+
+
+def choices() -> list[Any]:
+    """Drop-down lists and switches."""
+    from dash import dcc
+
+    def options(words: dict[str, str]) -> list[dict[str, Any]]:
+        return [{"label": label, "value": word} for word, label in words.items()]
+
+    meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
+    return [
+        _labelled(
+            "Place",
+            "A boundary drawn by a formula, or a table with two features.",
+            dcc.Dropdown(options(SCENES), _START.place, id="place", clearable=False, searchable=False),
+        ),
+        _labelled(
+            "Model",
+            "What is explained; only a formula can be its own model.",
+            dcc.Dropdown(options(MODELS), _START.model, id="model", clearable=False, searchable=False),
+        ),
+        _labelled(
+            "Meaning of the interval",
+            "How little is known of the explanation here, or how much it changes among similar rows.",
+            dcc.RadioItems(options(meanings), _START.meaning, id="meaning", inline=True),
+        ),
+        _labelled(
+            "Feature",
+            "Whose attribution the colours are about.",
+            dcc.RadioItems([], 0, id="feature", inline=True),
+        ),
+    ]
+
+
+def models_for(has_formula: bool) -> list[dict[str, Any]]:
+    """The models that a place can have."""
+    return [
+        {"label": label, "value": word, "disabled": word == FORMULA and not has_formula}
+        for word, label in MODELS.items()
+    ]
+
+
+def dials() -> list[Any]:
+    """The sliders."""
+    from dash import dcc, html
+
+    return [
+        _labelled(
+            [dial.title, html.Output(id=f"{dial.name}-shown", className="shown")],
+            dial.help,
+            dcc.Slider(
+                dial.least,
+                dial.most,
+                dial.step,
+                value=dial.shown(getattr(_START, dial.name)),
+                marks=None,
+                id=dial.name,
+                allow_direct_input=False,
+            ),
+        )
+        for dial in SLIDERS
+    ]
+
+
+def _labelled(title: Any, sentence: str, control: Any) -> Any:
+    from dash import html
+
+    heading, explained = html.Div(title, className="label"), html.P(sentence, className="help")
+    return html.Div([heading, explained, control], className="control")

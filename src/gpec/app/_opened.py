@@ -1,0 +1,189 @@
+"""Files opened in the page: gpec archives only, bounded, and never run."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import tempfile
+import threading
+import zipfile
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from gpec import _files
+from gpec.app._fit_file import describe_fit
+from gpec.errors import CorruptFileError, GPECError, InputError
+from gpec.explanation import Explanation
+from gpec.trust import firm_share
+from gpec.typing import FloatArray
+
+__all__ = ["LARGEST_UPLOAD", "Library", "Opened", "read_opened"]
+
+LARGEST_UPLOAD = 50 * 2**20
+_LARGEST_UNPACKED = 500 * 2**20  # of an upload: a small archive may hold a great many zeros
+_MOST_FILES = 8
+_MOST_SEARCHED = 2_000_000  # values whose text is searched, besides the names of rows
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A file's content as the page shows it.
+
+    ``explanation`` has the axes row and feature, and output if there are several classes. ``facts`` are titles and
+    texts, ``statements`` sentences on what the intervals promise.
+    """
+
+    name: str
+    kind: str  # "Explanation" or "GPEC"
+    explanation: Explanation
+    statements: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    firm: FloatArray = field(init=False)  # (n,) or (n, c)
+    labels: list[str] = field(init=False)
+    texts: list[str] = field(init=False)  # of each row, in small letters, for searches
+
+    def __post_init__(self) -> None:
+        e = self.explanation
+        labels = [str(i) for i in range(len(e))] if e.row_names is None else [str(name) for name in e.row_names]
+        object.__setattr__(self, "firm", firm_share(e))
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "texts", _texts(e, labels))
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are intervals by which rows can be trusted; a fit without its model has none."""
+        return self.kind == "Explanation"
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the classes, where there are several."""
+        e = self.explanation
+        return [str(name) for name in e.output_names] if "output" in e.axes else []
+
+    def of_output(self, output: int) -> tuple[Explanation, FloatArray]:
+        """The explanation of one class, and how firm each row is."""
+        if self.outputs:
+            return self.explanation[:, :, output], self.firm[:, output]
+        return self.explanation, self.firm
+
+
+class Library:
+    """The files that are open, by a key that the page holds; the least recently used are let go."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open_path(self, path: str | os.PathLike[str]) -> tuple[str, str]:
+        """Key and name of a file of this machine."""
+        if not Path(path).is_file():
+            raise InputError(f"There is no file {os.fspath(path)!s}.")
+        return self._keep(read_opened(path, Path(path).name))
+
+    def open_upload(self, contents: str, name: str) -> tuple[str, str]:
+        """Key and name of a file that a browser sent as a data address."""
+        packed = contents.partition(",")[2]
+        if len(packed) * 3 // 4 > LARGEST_UPLOAD:
+            raise InputError(f"{name} is larger than {LARGEST_UPLOAD >> 20} MB; name it on the command line instead.")
+        try:
+            content = base64.b64decode(packed, validate=True)
+        except binascii.Error as error:
+            raise CorruptFileError(f"{name} did not arrive whole; send it again.") from error
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "upload"
+            path.write_bytes(content)
+            _require_moderate(path, name)
+            return self._keep(read_opened(path, name))
+
+    def get(self, key: Any) -> Opened:
+        """The file of a key."""
+        with self._lock:
+            if key not in self._files:
+                raise InputError("This file is no longer held by the page; open it again.")
+            self._files.move_to_end(key)
+            return self._files[key]
+
+    def _keep(self, opened: Opened) -> tuple[str, str]:
+        key = uuid4().hex
+        with self._lock:
+            self._files[key] = opened
+            while len(self._files) > _MOST_FILES:
+                self._files.popitem(last=False)
+        return key, opened.name
+
+
+def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
+    """Read a saved explanation or fit; errors speak of ``name``."""
+    try:
+        try:
+            e = Explanation.load(path)
+        except InputError:  # it holds something else
+            return Opened(name, "GPEC", *describe_fit(_files.read(path, "GPEC"), name))
+        _require_whole(e)
+        statement = e.statement()
+        return Opened(name, "Explanation", e, (statement,), _facts(e))
+    except GPECError as error:
+        kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
+        raise kind(str(error).replace(os.fspath(path), name)) from error
+    except Exception as error:  # a well-formed archive with a garbled inside
+        raise CorruptFileError(f"{name} is damaged or was not written by gpec; save it again.") from error
+
+
+def _require_moderate(path: Path, name: str) -> None:
+    """Refuse what is no archive, and one that would unpack to more than the page can bear."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+    except Exception as error:  # zipfile raises many kinds
+        raise CorruptFileError(f"{name} is not a file that e.save or g.save of gpec wrote.") from error
+    if total > _LARGEST_UNPACKED:
+        raise InputError(
+            f"{name} unpacks to more than {_LARGEST_UNPACKED >> 20} MB; name it on the command line instead."
+        )
+
+
+def _require_whole(e: Explanation) -> None:
+    """Raise unless the parts of an explanation fit together and the page can show them."""
+    if e.axes not in (("row", "feature"), ("row", "feature", "output")):
+        raise InputError("This explanation is a part of a table, not rows with all features; save e[[0]], not e[0].")
+    n, d = e.shape[:2]
+    parts = [e.boundary_variance, e.noise_variance, e.lower, e.upper]
+    whole = (
+        len(e.shape) == len(e.axes)
+        and all(part.shape == e.shape and np.isfinite(part).all() for part in [e.values, *parts])
+        and np.shape(e.data)[:2] == (n, d)
+        and len(e.feature_names) == d
+        and (e.row_names is None or len(e.row_names) == n)
+        and ("output" not in e.axes or len(e.output_names) == e.shape[2])
+        and (e.predictions is None or np.shape(e.predictions) == (n, *e.shape[2:]))
+    )
+    if not whole:
+        raise CorruptFileError("The parts of this explanation do not fit together; save it again from the original.")
+
+
+def _facts(e: Explanation) -> tuple[tuple[str, str], ...]:
+    settings = e.diagnostics.get("settings", {})
+    facts = [("Rows", f"{len(e):,}"), ("Features", f"{e.shape[1]:,}"), ("Promise", e.promise)]
+    of_run = {**e.diagnostics, **(settings if isinstance(settings, dict) else {})}
+    titles = {"model": "Model", "explainer": "Explainer", "unit": "Unit", "version": "gpec"}
+    return (*facts, *((title, str(of_run[key]).strip("<>")) for key, title in titles.items() if key in of_run))
+
+
+def _texts(e: Explanation, labels: list[str]) -> list[str]:
+    if e.data.size > _MOST_SEARCHED or e.data.ndim != 2:
+        return [label.lower() for label in labels]
+    names = [str(name) for name in e.feature_names]
+    return [
+        " ".join([label, *(f"{name}={_short(value)}" for name, value in zip(names, row, strict=True))]).lower()
+        for label, row in zip(labels, e.data.tolist(), strict=True)
+    ]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,170 @@
+"""What the playground can show: places with two features, and models of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from gpec._randomness import derived_seed, stream
+from gpec.datasets import CurveModel, absolute_boundary, cosine_boundary, linear_boundary
+from gpec.errors import InputError
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["FORMULA", "MODELS", "REGULARISATION", "SCENES", "Place", "Scored", "place_of", "train"]
+
+FORMULA = "formula"
+MODELS = {
+    FORMULA: "The curve itself",
+    "trees": "Boosted trees",
+    "forest": "Random forest",
+    "network": "Neural network",
+    "svm": "Support vector machine",
+}
+SCENES = {
+    "line": "A straight line",
+    "angle": "Two lines that meet",
+    "sine": "A sine wave",
+    "cosine": "The paper's wild cosine",
+    "circle": "A circle",
+    "moons": "Two moons",
+    "iris": "Iris flowers",
+    "cancer": "Breast cancer",
+    "wine": "Wines",
+}
+REGULARISATION = (0.0, 4.0)  # from none to strong
+_ROWS = 240
+_SEED = 0
+_REACH = 10.0  # of the rows around a formula
+
+
+class Scored:
+    """A classifier made of a score, which is 0 on the boundary: ``p(x) = sigmoid(score(x))``."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, score: Callable[[FloatArray], FloatArray]) -> None:
+        self.score = score
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        score = self.score(np.asarray(X, dtype=np.float64))
+        return np.column_stack((expit(-score), expit(score)))
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Rows with two features and their classes; ``score`` is the formula of the boundary, where there is one."""
+
+    X: FloatArray
+    y: IntArray
+    names: tuple[str, str]
+    positive: str  # what class 1 is
+    score: Callable[[FloatArray], FloatArray] | None = None
+
+    def axes(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """``n`` evenly spaced values of each feature over the range of the rows."""
+        low, high = self.X.min(axis=0), self.X.max(axis=0)
+        first, second = (np.linspace(low[j], high[j], n) for j in (0, 1))
+        return first, second
+
+
+class _Sine(CurveModel):
+    def curve(self, x1: Any) -> FloatArray:
+        return np.asarray(4.0 * np.sin(0.6 * np.asarray(x1, dtype=np.float64)))
+
+    def slope(self, x1: Any) -> FloatArray:
+        return np.asarray(2.4 * np.cos(0.6 * np.asarray(x1, dtype=np.float64)))
+
+
+@lru_cache(maxsize=16)
+def place_of(name: str) -> Place:
+    """The place that a key of :data:`SCENES` names."""
+    if name not in SCENES:
+        raise InputError(f"There is no place called {name!r}; choose one of {list(SCENES)}.")
+    if name == "moons":
+        return _moons()
+    if name in _TABLES:
+        return _table(*_TABLES[name])
+    score = _circle if name == "circle" else _above(name)
+    X = stream(_SEED, "playground rows").uniform(-_REACH, _REACH, size=(_ROWS, 2))
+    word = "inside" if name == "circle" else "above"
+    return Place(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), word, score)
+
+
+def _circle(X: FloatArray) -> FloatArray:
+    return np.asarray(6.0 - np.hypot(X[:, 0], X[:, 1]))
+
+
+def _above(name: str) -> Callable[[FloatArray], FloatArray]:
+    makers = {"line": linear_boundary, "angle": absolute_boundary, "cosine": cosine_boundary}
+    model = makers[name](2).model if name in makers else _Sine()
+    return lambda X: np.asarray(X[:, 1] - model.curve(X[:, 0]))
+
+
+def _moons() -> Place:
+    from sklearn.datasets import make_moons
+
+    X, y = make_moons(_ROWS, noise=0.2, random_state=derived_seed(_SEED, "playground rows"))
+    return Place(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
+
+
+# Of scikit-learn's tables: the loader, two columns, the class of interest and its name.
+_TABLES: dict[str, tuple[str, tuple[str, str], int, str]] = {
+    "iris": ("load_iris", ("petal length (cm)", "petal width (cm)"), 1, "versicolor"),
+    "cancer": ("load_breast_cancer", ("mean radius", "mean texture"), 0, "malignant"),
+    "wine": ("load_wine", ("alcohol", "flavanoids"), 1, "the second grower"),
+}
+
+
+def _table(loader: str, names: tuple[str, str], positive: int, word: str) -> Place:
+    from sklearn import datasets
+
+    table = getattr(datasets, loader)(as_frame=True)
+    X = table.data[list(names)].to_numpy(dtype=np.float64)
+    y = (table.target == positive).to_numpy(dtype=np.int64)
+    some = stream(_SEED, "playground rows").permutation(len(X))[:_ROWS]
+    return Place(X[some], y[some], names, word)
+
+
+def train(place: Place, kind: str, regularisation: float) -> Any:
+    """A model of the place; the higher ``regularisation``, the smoother it is."""
+    low, high = REGULARISATION
+    if kind not in MODELS or not low <= regularisation <= high:
+        raise InputError(f"Cannot train the model {kind!r} with regularisation {regularisation}.")
+    if kind == FORMULA:
+        return _formula(place, regularisation)
+    seed = derived_seed(_SEED, "playground models")
+    leaf = round(2.0 ** (1.3 * regularisation))  # 1 to 37 rows
+    if kind == "trees":
+        return GradientBoostingClassifier(n_estimators=60, max_depth=3, min_samples_leaf=leaf, random_state=seed).fit(
+            place.X, place.y
+        )
+    if kind == "forest":
+        return RandomForestClassifier(n_estimators=25, min_samples_leaf=leaf, random_state=seed).fit(place.X, place.y)
+    if kind == "network":
+        network = MLPClassifier(
+            (16, 16), solver="lbfgs", alpha=10 ** (regularisation - 3), max_iter=200, random_state=seed
+        )
+        with warnings.catch_warnings():  # a network that is not quite at its best is still a network
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return make_pipeline(StandardScaler(), network).fit(place.X, place.y)
+    machine = make_pipeline(StandardScaler(), SVC(C=10 ** (2 - 0.75 * regularisation))).fit(place.X, place.y)
+    return Scored(lambda X: np.asarray(2.0 * machine.decision_function(X)))
+
+
+def _formula(place: Place, softness: float) -> Scored:
+    score = place.score
+    if score is None:
+        raise InputError("A data set has no formula; choose one of the other models.")
+    return Scored(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - softness)))

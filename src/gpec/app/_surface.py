@@ -1,0 +1,263 @@
+"""The numbers behind the playground's picture: from what the controls say to widths over a grid.
+
+    controls ──> model ──> boundary ──> fit ──> surface, reading of a point
+                   └────> explainer ────┘
+
+Each stage is a pure function of a part of the controls and is kept, so that a slider runs only what depends on it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from gpec.app._answers import Answers, noisy_shapley
+from gpec.app._scenes import Place, place_of, train
+from gpec.boundary import BisectionSampler, BoundarySample
+from gpec.data import Schema
+from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError, NoiseFloorWarning
+from gpec.estimator import GPEC
+from gpec.explanation import Explanation
+from gpec.kernels import WEG, Between, Matern, Output, Own, Rest
+from gpec.similar import NearestRows
+from gpec.typing import FloatArray
+
+__all__ = [
+    "ALIKE",
+    "PAPER",
+    "SIMILAR",
+    "Controls",
+    "Reading",
+    "Surface",
+    "fit_of",
+    "reading_at",
+    "surface_of",
+]
+
+PAPER, SIMILAR = "paper", "similar"
+ALIKE = 0.9  # rows whose kernel with a row is at least this form its similarity ball
+MOST_ADDED = 30
+_EXPLAINED, _BACKGROUND = 24, 20
+_GRID = {PAPER: 40, SIMILAR: 22}  # points each way; similar rows cost eight times as much for each
+_FINE = 60
+_NEIGHBORS = 6
+_SEED = 0
+_FADED = 3.0  # length of a part that learning has switched off, so that its sliders still do something
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What the controls of the playground say."""
+
+    place: str = "sine"
+    model: str = "network"
+    regularisation: float = 1.0
+    meaning: str = PAPER
+    lam: float = 1.0
+    rho: float = 10.0
+    n_boundary: int = 200
+    noise: float = 0.02  # standard deviation of the explainer's answers
+    step: float = 0.5  # of similar rows
+    added: tuple[tuple[float, float], ...] = ()  # rows explained besides those of the start
+
+    def __post_init__(self) -> None:
+        if self.meaning not in _GRID:
+            raise InputError(f"meaning={self.meaning!r} is not one of {list(_GRID)}.")
+        if len(self.added) > MOST_ADDED:
+            raise InputError(f"At most {MOST_ADDED} rows can be added; clear some first.")
+
+    def only(self, *names: str) -> Controls:
+        """The same in these parts, and the defaults in all others."""
+        return Controls(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The picture in numbers; arrays over a grid are ``(y, x)``, and lines need a finer one."""
+
+    place: Place
+    x: FloatArray
+    y: FloatArray
+    width: FloatArray  # (y, x, feature)
+    fine_x: FloatArray
+    fine_y: FloatArray
+    probability: FloatArray  # over the fine grid
+    boundary: FloatArray
+    explained: FloatArray
+    n_added: int
+    statement: str
+
+    def median_width(self, feature: int) -> float:
+        return float(np.median(self.width[..., feature]))
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is known at one point."""
+
+    point: tuple[float, float]
+    probability: float
+    value: float
+    lower: float
+    upper: float
+    boundary_std: float
+    noise_std: float
+    distance: float  # to the nearest boundary point, in standard deviations of the features
+    ball: FloatArray  # kernel between the point and the fine grid, (y, x)
+    similar: FloatArray  # its similar rows; none for the paper's meaning
+
+
+@lru_cache(maxsize=32)
+def _model(key: Controls) -> Any:
+    return train(place_of(key.place), key.model, key.regularisation)
+
+
+def _explainer(controls: Controls) -> Answers:
+    place, model = place_of(controls.place), _model(controls.only("place", "model", "regularisation"))
+    return noisy_shapley(lambda rows: model.predict_proba(rows)[:, 1], place.X[-_BACKGROUND:], controls.noise, _SEED)
+
+
+@lru_cache(maxsize=64)
+def _boundary(key: Controls) -> BoundarySample:
+    place, model = place_of(key.place), _model(key.only("place", "model", "regularisation"))
+    with warnings.catch_warnings():  # the page says how many were found
+        warnings.simplefilter("ignore", FewBoundaryPointsWarning)
+        try:
+            return BisectionSampler(rows="box").sample(
+                model, place.X, key.n_boundary, random_state=_SEED, progress=False
+            )
+        except BoundaryNotFoundError as error:
+            raise InputError(
+                "The model predicts one class for the whole map, so it has no boundary; lower the regularisation."
+            ) from error
+
+
+@lru_cache(maxsize=16)
+def _probability(key: Controls) -> FloatArray:
+    _, _, grid = _grid(place_of(key.place), _FINE)
+    return np.asarray(_model(key).predict_proba(grid)[:, 1].reshape(_FINE, _FINE))
+
+
+@lru_cache(maxsize=16)
+def _usual_square(key: Controls) -> float:
+    """Mean square of the attributions of the place's rows: how far they vary before any is known."""
+    values, _ = _explainer(key)(place_of(key.place).X)
+    return max(float(np.mean(values**2)), 1e-12)
+
+
+@lru_cache(maxsize=16)
+def _lengths(key: Controls) -> dict[str, float]:
+    """Lengths of the four parts of gpec's own kernel, learned once for a place and a kind of model.
+
+    They stay while sliders move, so that a slider moves nothing but what it names.
+    """
+    place, model = place_of(key.place), _model(key)
+    settings: dict[str, Any] = {"n_explained": 40, "similar": None, "random_state": _SEED, "progress": False}
+    g = GPEC(model, _explainer(key), boundary=_boundary(key), **settings).fit(place.X)
+    learned = {name: part.length_ for name, part in g.kernel_.terms_.items()}
+    return {name: learned.get(name, _FADED) for name in ("own", "rest", "output", "weg")}
+
+
+def _kernel(controls: Controls) -> Matern:
+    length = _lengths(controls.only("place", "model"))
+    boundary = Between(WEG(controls.lam, controls.rho), length["weg"])
+    return Matern(Own(length["own"]), Rest(length["rest"]), Output(length["output"]), boundary)
+
+
+@lru_cache(maxsize=32)
+def fit_of(controls: Controls) -> GPEC:
+    """A GPEC fitted as the controls say.
+
+    The paper's meaning has the paper's kernel and a fixed scale, so that an explained row more can only narrow
+    intervals; similar rows have gpec's own kernel, in which ``lam`` and ``rho`` shape one part of four.
+    """
+    of_model = ("place", "model", "regularisation")
+    place = place_of(controls.place)
+    rows = np.concatenate((place.X[:_EXPLAINED], np.array(controls.added, dtype=np.float64).reshape(-1, 2)))
+    if controls.meaning == PAPER:
+        meaning: dict[str, Any] = {
+            "kernel": "weg",
+            "similar": None,
+            "output_scale": _usual_square(controls.only(*of_model)),
+        }
+    else:
+        meaning = {"kernel": _kernel(controls), "similar": NearestRows(n_neighbors=_NEIGHBORS, step=controls.step)}
+    g = GPEC(
+        _model(controls.only(*of_model)),
+        _explainer(controls),
+        lam=controls.lam,
+        rho=controls.rho,
+        boundary=_boundary(controls.only(*of_model, "n_boundary")),
+        n_boundary=controls.n_boundary,
+        background=place.X[-_BACKGROUND:],
+        random_state=_SEED,
+        progress=False,
+        **meaning,
+    )
+    with warnings.catch_warnings():  # exact answers have no noise, which is no news here
+        warnings.simplefilter("ignore", NoiseFloorWarning)
+        return g.fit(place.X, X_explained=rows)
+
+
+@lru_cache(maxsize=32)
+def surface_of(controls: Controls) -> Surface:
+    """Widths of the intervals over the place."""
+    place, g = place_of(controls.place), fit_of(controls)
+    x, y, grid = _grid(place, _GRID[controls.meaning])
+    shape = (len(y), len(x))
+    if controls.meaning == PAPER:
+        # the variance of an answer is known here without asking for the answer
+        e = g.explain(grid, attribution="posterior")
+        width = 2.0 * norm.isf(0.025) * np.sqrt(e.variance + controls.noise**2)
+    else:
+        e = g.explain(grid)
+        width = e.width
+    return Surface(
+        place,
+        x,
+        y,
+        width.reshape(*shape, 2),
+        *place.axes(_FINE),
+        _probability(controls.only("place", "model", "regularisation")),
+        g.boundary_.points,
+        np.asarray(g.X_explained_),
+        len(controls.added),
+        e.statement(),
+    )
+
+
+@lru_cache(maxsize=64)
+def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> Reading:
+    """What is known of one feature at one point."""
+    place, g = place_of(controls.place), fit_of(controls)
+    row = np.array([point])
+    e: Explanation = g.explain(row)[0, feature]
+    x, y, grid = _grid(place, _FINE)
+    schema, _ = Schema.learn(place.X)
+    here = schema.embed(row)
+    kernel = g.kernel_ if controls.meaning == PAPER else WEG(controls.lam, controls.rho).fit(g.graph_)
+    gap = np.linalg.norm(schema.embed(g.boundary_.points) - here, axis=1).min()
+    similar = np.asarray(g.similar_rows(row)) if controls.meaning == SIMILAR else np.empty((0, 2))
+    model = _model(controls.only("place", "model", "regularisation"))
+    return Reading(
+        point,
+        float(model.predict_proba(row)[0, 1]),
+        float(e.values),
+        float(e.lower),
+        float(e.upper),
+        float(np.sqrt(e.boundary_variance)),
+        float(np.sqrt(e.noise_variance)),
+        float(gap),
+        kernel(here, schema.embed(grid)).reshape(len(y), len(x)),
+        similar,
+    )
+
+
+def _grid(place: Place, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    x, y = place.axes(n)
+    return x, y, np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])

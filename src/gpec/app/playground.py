@@ -1,0 +1,218 @@
+"""The playground: move a slider, click the map, see what becomes of the error bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec.app._controls import SLIDERS, choices, controls_from, dials, models_for
+from gpec.app._drawing import colour_top, draw_surface
+from gpec.app._scenes import FORMULA, place_of
+from gpec.app._surface import ALIKE, Reading, Surface, reading_at, surface_of
+from gpec.app._words import number, sentence
+
+__all__ = ["connect", "layout"]
+
+BALL, ADD = "ball", "add"
+_INTRODUCTION = (
+    "A model cuts the map in two along the white line. An explainer says how far each feature pushes a row to one "
+    "side. The colours tell how wide the 95% interval around that push is: dark where the explanation is sure, bright "
+    "where it is not."
+)
+_SIGNS = {
+    "sign line": "decision boundary",
+    "sign point": "boundary points found",
+    "sign row": "explained rows",
+    "sign added": "rows you added",
+    "sign cross": "your point",
+    "sign ball": "its similarity ball",
+    "sign alike": "its similar rows",
+}
+# How a slider's place is written beside its name.
+_SHOWN = (
+    "function(drag, value) { const place = drag ?? value, n = %s;"
+    " return n >= 100 ? n.toFixed(0) : String(Number(n.toPrecision(2))); }"
+)
+
+
+def layout() -> Any:
+    """The parts of the playground."""
+    from dash import dcc, html
+
+    return html.Div(
+        [
+            html.P(_INTRODUCTION, className="introduction"),
+            html.Div(
+                [
+                    html.Div([_map(), _under()], className="stage"),
+                    html.Div(id="numbers", className="numbers"),
+                    html.Div([html.H2("Settings"), *choices(), *dials()], className="settings"),
+                ],
+                className="playground",
+            ),
+            dcc.Store(id="added", data=[]),
+            dcc.Store(id="clicked"),
+            dcc.Store(id="last"),
+        ]
+    )
+
+
+def _map() -> Any:
+    from dash import dcc, html
+
+    modes = [{"label": "look at the point", "value": BALL}, {"label": "add an explained row", "value": ADD}]
+    click = [
+        html.Span("A click on the map means:", className="label"),
+        dcc.RadioItems(modes, BALL, id="mode", inline=True),
+    ]
+    config: Any = {"displayModeBar": False, "scrollZoom": False}
+    graph = dcc.Graph(id="surface", responsive=True, config=config)
+    return html.Div([html.Div(click, className="strip"), html.Div(graph, className="surface")], className="map")
+
+
+def _under() -> Any:
+    """What stands below the map: what its signs mean, and what can be taken back."""
+    from dash import dcc, html
+
+    signs = [html.Span([html.I(className=sign), text]) for sign, text in _SIGNS.items()]
+    hold = [{"label": "hold the colours while I move sliders", "value": "hold"}]
+    tools = [
+        html.Button("Undo the last row", id="undo", className="quiet"),
+        html.Button("Clear added rows", id="clear", className="quiet"),
+        dcc.Checklist(hold, [], id="hold", inline=True),
+    ]
+    return html.Div(
+        [
+            html.P(id="note", className="note", role="alert"),
+            html.Div(signs, className="key"),
+            html.Div(tools, className="strip"),
+        ],
+        className="under",
+    )
+
+
+def connect(app: Any) -> None:
+    """Give the playground its life."""
+    from dash import Input, Output, State, ctx, no_update
+
+    for dial in SLIDERS:
+        app.clientside_callback(
+            _SHOWN % ("Math.pow(10, place)" if dial.power else "place"),
+            Output(f"{dial.name}-shown", "children"),
+            Input(dial.name, "drag_value"),
+            Input(dial.name, "value"),
+        )
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("model", "options"),
+        Output("model", "value"),
+        Output("feature", "options"),
+        Input("place", "value"),
+        State("model", "value"),
+    )
+    def furnish(name: str, model: str) -> Any:
+        place = place_of(name)
+        features = [{"label": title, "value": j} for j, title in enumerate(place.names)]
+        possible = model != FORMULA or place.score is not None
+        return models_for(place.score is not None), model if possible else "trees", features
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("added", "data"),
+        Output("clicked", "data"),
+        Output("surface", "clickData"),
+        Input("place", "value"),
+        Input("surface", "clickData"),
+        Input("undo", "n_clicks"),
+        Input("clear", "n_clicks"),
+        State("mode", "value"),
+        State("added", "data"),
+        prevent_initial_call=True,
+    )
+    def remember(_: str, click: Any, __: Any, ___: Any, mode: str, added: list[Any]) -> Any:
+        if ctx.triggered_id == "place":
+            return [], None, None
+        if ctx.triggered_id == "undo":
+            return added[:-1], no_update, no_update
+        if ctx.triggered_id == "clear":
+            return [], no_update, no_update
+        if not click:
+            return no_update, no_update, no_update
+        point = [click["points"][0]["x"], click["points"][0]["y"]]
+        if mode == ADD and point not in added:
+            return [*added, point], point, None
+        return no_update, point, None
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("surface", "figure"),
+        Output("numbers", "children"),
+        Output("note", "children"),
+        Output("last", "data"),
+        *(Input(name, "value") for name in ("place", "model", "meaning", "feature")),
+        *(Input(dial.name, "value") for dial in SLIDERS),
+        Input("added", "data"),
+        Input("clicked", "data"),
+        State("hold", "value"),
+        State("last", "data"),
+    )
+    def draw(place: str, model: str, meaning: str, feature: int, *others: Any) -> Any:
+        *places, added, clicked, hold, last = others
+        chosen = {"place": place, "model": model, "meaning": meaning}
+        by_name = {dial.name: where for dial, where in zip(SLIDERS, places, strict=True)}
+        try:
+            controls = controls_from(chosen, by_name, added)
+            surface = surface_of(controls)
+            reading = reading_at(controls, (clicked[0], clicked[1]), feature) if clicked else None
+            held = bool(hold) and last is not None
+            top = last["top"] if held else colour_top(surface, feature)
+            median = surface.median_width(feature)
+            shown = numbers(surface, reading, feature, median, last)
+            return draw_surface(surface, feature, top, reading), shown, "", {"top": top, "median": median}
+        except Exception as error:
+            return no_update, no_update, sentence(error), no_update
+
+
+def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:
+    """The readings beside the picture."""
+    from dash import html
+
+    name = surface.place.names[feature]
+    was = "" if last is None or number(last["median"]) == number(median) else f"was {number(last['median'])}"
+    count = len(surface.explained)
+    of_map = [
+        ("Median width of the interval", number(median), was, "median-width"),
+        ("Boundary points found", f"{len(surface.boundary):,}", "", "n-points"),
+        ("Explained rows", f"{count}", f"{surface.n_added} of them yours" if surface.n_added else "", "n-explained"),
+    ]
+    parts = [html.H2("The map"), _list(of_map), html.P(surface.statement, className="help", id="statement")]
+    if reading is None:
+        return [*parts, html.H2("Your point"), html.P("Click the map to look at a point.", className="help")]
+    where = f"{number(reading.point[0])}, {number(reading.point[1])}"
+    of_point = [
+        ("Where", where, "", "point-where"),
+        (f"Model: chance of {surface.place.positive}", f"{reading.probability:.0%}", "", "point-probability"),
+        (f"Push of {name}", number(reading.value, signed=True), "", "point-value"),
+        (
+            "95% interval",
+            f"{number(reading.lower, signed=True)} to {number(reading.upper, signed=True)}",
+            "",
+            "point-interval",
+        ),
+        ("Spread by the boundary", f"± {number(reading.boundary_std)}", "", "point-boundary"),
+        ("Spread by the noise", f"± {number(reading.noise_std)}", "", "point-noise"),
+        ("Distance to the boundary", number(reading.distance), "", "point-distance"),
+    ]
+    ball = (
+        "Spreads are standard deviations of the push; the distance is in standard deviations of the features. The "
+        f"dotted line holds the rows that the kernel of the boundary finds alike (at least {ALIKE:g} of 1)."
+    )
+    return [*parts, html.H2("Your point"), _list(of_point), html.P(ball, className="help")]
+
+
+def _list(entries: list[tuple[str, str, str, str]]) -> Any:
+    from dash import html
+
+    return html.Dl(
+        [
+            html.Div([html.Dt(title), html.Dd([html.Span(value, id=name), html.Small(beside)])])
+            for title, value, beside, name in entries
+        ]
+    )

@@ -1,0 +1,239 @@
+"""Your data: a saved explanation or fit, its rows filtered, sorted by trust and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
+from gpec.app._opened import LARGEST_UPLOAD, Library, Opened
+from gpec.app._rows import LEVELS, ORDERS, PAGE, rows_table, selected_rows
+from gpec.app._words import sentence
+
+__all__ = ["connect", "layout"]
+
+_INVITATION = (
+    "Open what e.save or g.save wrote. The file stays on this machine, and nothing in it is run. Trust is the share of "
+    "a row's attributions, by size, whose direction is firm among what the interval is about."
+)
+
+
+def layout(files: list[tuple[str, str]]) -> Any:
+    """The parts of the page; ``files`` are keys and names of those already open."""
+    from dash import dcc, html
+
+    options = [{"label": name, "value": key} for key, name in files]
+    start = files[0][0] if files else None
+    return html.Div(
+        [
+            html.P(_INVITATION, className="introduction"),
+            html.Div(
+                [
+                    dcc.Upload(
+                        html.Span(["Drop a file or ", html.B("choose one"), f" (up to {LARGEST_UPLOAD >> 20} MB)"]),
+                        id="upload",
+                        max_size=LARGEST_UPLOAD,
+                        className="upload",
+                    ),
+                    dcc.Dropdown(options, start, id="file", placeholder="No file is open", searchable=False,
+                                 clearable=False),
+                ],
+                className="opening",
+            ),
+            html.P(id="file-note", className="note", role="alert"),
+            html.Div(id="file-about"),
+            html.Div(
+                [
+                    dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2),
+                    dcc.Checklist([{"label": f"{level} trust", "value": level} for level in LEVELS], list(LEVELS),
+                                  id="levels", inline=True, className="of-trust"),
+                    dcc.Dropdown([{"label": label, "value": word} for word, label in ORDERS.items()], "least",
+                                 id="order", clearable=False, searchable=False, className="of-trust"),
+                    html.Div(dcc.Dropdown([], 0, id="output", clearable=False, searchable=False), id="outputs"),
+                ],
+                className="filters", id="filters",
+            ),
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            html.Div(id="rows"),
+                            html.Div(
+                                [
+                                    html.Button("Earlier", id="earlier", className="quiet"),
+                                    html.Span(id="page-number"),
+                                    html.Button("Later", id="later", className="quiet"),
+                                ],
+                                className="strip", id="turning",
+                            ),
+                        ],
+                    ),
+                    html.Div(id="comparison"),
+                ],
+                className="reading",
+            ),
+            dcc.Store(id="picked", data=[]),
+            dcc.Store(id="start", data=0),
+        ]
+    )  # fmt: skip
+
+
+def connect(app: Any, library: Library) -> None:
+    """Give the page its life."""
+    _connect_opening(app, library)
+    _connect_rows(app, library)
+
+
+def _connect_opening(app: Any, library: Library) -> None:
+    from dash import Input, Output, State, no_update
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("file", "options"),
+        Output("file", "value"),
+        Output("file-note", "children"),
+        Output("upload", "contents"),
+        Input("upload", "contents"),
+        State("upload", "filename"),
+        State("file", "options"),
+        prevent_initial_call=True,
+    )
+    def receive(contents: str | None, name: str | None, options: list[Any]) -> Any:
+        if not contents:
+            return no_update, no_update, no_update, no_update
+        try:
+            key, shown = library.open_upload(contents, str(name))
+        except Exception as error:
+            return no_update, no_update, sentence(error), None
+        return [*(options or []), {"label": shown, "value": key}], key, "", None
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("file-about", "children"),
+        Output("output", "options"),
+        Output("output", "value"),
+        Output("outputs", "hidden"),
+        Output("filters", "hidden"),
+        Output("filters", "className"),
+        Input("file", "value"),
+    )
+    def show(key: str | None) -> Any:
+        if key is None:
+            return [], [], 0, True, True, ""
+        try:
+            opened = library.get(key)
+        except Exception as error:
+            return _sorry(error), [], 0, True, True, ""
+        classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(opened.outputs)]
+        return about(opened), classes, 0, not classes, False, "filters" if opened.judged else "filters unjudged"
+
+
+def _connect_rows(app: Any, library: Library) -> None:
+    from dash import ALL, Input, Output, State, ctx, no_update
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("start", "data"),
+        *(Input(name, "value") for name in ("file", "output", "search", "levels", "order")),
+        Input("earlier", "n_clicks"),
+        Input("later", "n_clicks"),
+        State("start", "data"),
+    )
+    def turn(*given: Any) -> int:
+        start: int = given[-1] or 0
+        step = {"earlier": -PAGE, "later": PAGE}.get(str(ctx.triggered_id))
+        return 0 if step is None else max(start + step, 0)
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("rows", "children"),
+        Output("page-number", "children"),
+        Output("earlier", "disabled"),
+        Output("later", "disabled"),
+        Output("turning", "hidden"),
+        *(Input(name, "value") for name in ("file", "output", "search", "levels", "order")),
+        Input("start", "data"),
+        Input("picked", "data"),
+    )
+    def list_rows(key: Any, output: int, text: Any, levels: Any, order: str, start: int, picked: list[int]) -> Any:
+        if key is None:
+            return [], "", True, True, True
+        try:
+            opened = library.get(key)
+            judged = opened.judged
+            found = selected_rows(opened, output, text or "", levels if judged else LEVELS, order if judged else "file")
+        except Exception as error:
+            return _sorry(error), "", True, True, True
+        if not len(found):
+            return _hint("No row fits; search for less, or allow more levels of trust."), "", True, True, True
+        here = found[start : start + PAGE]
+        where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
+        last = start + PAGE >= len(found)
+        return rows_table(opened, output, here, picked), where, start == 0, last, False
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("picked", "data"),
+        Input("file", "value"),
+        Input({"pick": ALL}, "n_clicks"),
+        State("picked", "data"),
+        prevent_initial_call=True,
+    )
+    def pick(_: Any, clicks: list[Any], picked: list[int]) -> Any:
+        if not isinstance(ctx.triggered_id, dict):
+            return []
+        if not ctx.triggered[0]["value"]:  # a button that has just been drawn
+            return no_update
+        row = int(ctx.triggered_id["pick"])
+        return [other for other in picked if other != row] if row in picked else [*picked, row][-MOST_COMPARED:]
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("comparison", "children"),
+        Input("picked", "data"),
+        Input("output", "value"),
+        State("file", "value"),
+    )
+    def compare(picked: list[int], output: int, key: Any) -> Any:
+        if key is None:
+            return []
+        if not picked:
+            return _hint(f"Choose up to {MOST_COMPARED} rows to see them side by side.")
+        try:
+            return _side_by_side(library.get(key), output, picked)
+        except Exception as error:
+            return _sorry(error)
+
+
+def about(opened: Opened) -> Any:
+    """What the file is, and what its intervals promise."""
+    from dash import html
+
+    facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in opened.facts], className="facts")
+    return [*(html.P(text, className="promise") for text in opened.statements), facts]
+
+
+def _side_by_side(opened: Opened, output: int, picked: list[int]) -> Any:
+    from dash import dcc, html
+
+    rows = opened.of_output(output)[0][picked]
+    labels = [opened.labels[i] for i in picked]
+    features = compared_features(rows)
+    total = rows.shape[1]
+    note = f"The {len(features)} largest of {total:,} features." if len(features) < total else ""
+    figure = draw_comparison(rows, labels, features)
+    graph = html.Div(
+        dcc.Graph(id="bars", figure=figure, config={"displayModeBar": False}, responsive=True),
+        style={"height": f"{figure.layout.height}px"},
+    )
+    return [
+        html.H2("Side by side"),
+        graph,
+        html.P(note, className="help"),
+        table(rows, labels, features, judged=opened.judged),
+    ]
+
+
+def _sorry(error: Exception) -> Any:
+    from dash import html
+
+    return html.P(sentence(error), className="note")
+
+
+def _hint(text: str) -> Any:
+    from dash import html
+
+    return html.P(text, className="help")

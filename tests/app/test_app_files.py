@@ -1,0 +1,271 @@
+"""Files opened in the page: read, bounded, refused in a sentence, and never run."""
+
+import base64
+import hashlib
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+import gpec
+from explanation_helpers import CLASSES, explanation
+from gpec import _files
+from gpec.app import _opened
+from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
+from gpec.app._drawing import plain
+from gpec.app._opened import Library, read_opened
+from gpec.app._rows import level_of, selected_rows
+from gpec.errors import CorruptFileError, GPECError, InputError
+
+ALL = ["high", "medium", "low"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """``saved(**changes)``: the path of a saved explanation."""
+
+    def write(**changes):
+        path = tmp_path / "some.gpec"
+        explanation(**changes).save(path)
+        return path
+
+    return write
+
+
+def uploaded(content):
+    return f"data:application/octet-stream;base64,{base64.b64encode(content).decode()}"
+
+
+def everything(component):
+    """All texts of a component of dash."""
+    if component is None or isinstance(component, (str, int, float)):
+        return [] if component is None else [str(component)]
+    if isinstance(component, (list, tuple)):
+        return [text for part in component for text in everything(part)]
+    return everything(getattr(component, "children", None))
+
+
+def test_an_explanation_is_opened(saved):
+    opened = read_opened(saved(n=6, row_names=np.array(list("abcdef"))), "mine.gpec")
+    assert (opened.name, opened.kind, opened.judged) == ("mine.gpec", "Explanation", True)
+    assert opened.labels == list("abcdef")
+    assert opened.statements == (explanation().statement(),)
+    assert dict(opened.facts)["Rows"] == "6"
+
+
+def test_an_upload_is_the_same_as_a_path(saved):
+    path, library = saved(), Library()
+    key, name = library.open_upload(uploaded(path.read_bytes()), "sent.gpec")
+    other, _ = library.open_path(path)
+    assert name == "sent.gpec"
+    np.testing.assert_array_equal(library.get(key).explanation.values, library.get(other).explanation.values)
+
+
+def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
+    path = tmp_path / "fit.gpec"
+    g = make_auto().fit(X[:60]).calibrate(X[60:])
+    g.save(path)
+    opened = read_opened(path, "fit.gpec")
+    assert (opened.kind, opened.judged) == ("GPEC", False)
+    e = opened.explanation
+    np.testing.assert_array_equal(e.values, g.attributions_.values)
+    np.testing.assert_array_equal(e.noise_variance, g.attributions_.variance)
+    np.testing.assert_array_equal(e.data, g.X_explained_)
+    own = g.explain(X[:1]).statement(), g.explain(X[:1], attribution="posterior").statement()
+    for sentence, shown in zip(own, opened.statements[1:3], strict=True):
+        assert shown.lower().endswith(sentence.lower())
+    assert "gpec explain DATA --fitted fit.gpec --model MODEL" in opened.statements[-1]
+    facts = dict(opened.facts)
+    assert facts["n_boundary"] == "60"
+    assert facts["Explained rows"] == "25"
+
+
+def test_a_fit_of_several_classes(make_auto, models, X, tmp_path):
+    path = tmp_path / "fit.gpec"
+    make_auto(models.three_classes, models.slopes_of_three, similar=None, kernel="weg").fit(X).save(path)
+    opened = read_opened(path, "fit.gpec")
+    assert opened.outputs == ["0", "1", "2"]
+    assert opened.of_output(2)[0].shape == (25, 3)
+    assert "promise no coverage" in opened.statements[1]
+
+
+def bomb():
+    """A small archive of very many zeros."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("zeros.npy", "w") as member:
+        member.write(bytes(3 * 2**20))
+    return buffer.getvalue()
+
+
+def test_a_small_archive_that_unpacks_to_much_is_refused(monkeypatch):
+    monkeypatch.setattr(_opened, "_LARGEST_UNPACKED", 2 * 2**20)
+    monkeypatch.setattr(_files, "read", lambda *_: pytest.fail("it was unpacked"))
+    content = bomb()
+    assert len(content) < 2**14
+    with pytest.raises(InputError, match=r"zeros\.gpec unpacks to more than 2 MB"):
+        Library().open_upload(uploaded(content), "zeros.gpec")
+
+
+def test_a_large_upload_is_refused_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(_opened, "LARGEST_UPLOAD", 2**20)
+    with pytest.raises(InputError, match=r"big\.gpec is larger than 1 MB"):
+        Library().open_upload(uploaded(bytes(2**20 + 4)), "big.gpec")
+
+
+def test_a_pickle_is_not_run(tmp_path):
+    mark = tmp_path / "mark"
+
+    class Evil:
+        def __reduce__(self):
+            return open, (str(mark), "w")
+
+    inside = io.BytesIO()
+    with zipfile.ZipFile(inside, "w") as archive:
+        held = io.BytesIO()
+        np.save(held, np.array([Evil()], dtype=object), allow_pickle=True)
+        archive.writestr("a0.npy", held.getvalue())
+        archive.writestr("tree.json", '{"kind": "Explanation", "tree": {"dict": {"values": {"array": "a0"}}}}')
+    for content in (pickle.dumps(Evil()), inside.getvalue(), signed(inside.getvalue())):
+        with pytest.raises(GPECError, match=r"evil\.gpec"):
+            Library().open_upload(uploaded(content), "evil.gpec")
+    assert not mark.exists()
+
+
+def signed(body):
+    """An archive whose checksum is right."""
+    return b"gpec archive 2 " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def test_damaged_files_give_a_sentence(saved):
+    content, rng, library = saved().read_bytes(), np.random.default_rng(0), Library()
+    for _ in range(100):
+        damaged = bytearray(content)
+        if rng.random() < 0.5:
+            damaged[rng.integers(len(damaged))] ^= int(rng.integers(1, 256))
+        else:
+            damaged = damaged[: rng.integers(len(damaged))]
+        with pytest.raises(GPECError, match=r"sent\.gpec") as caught:
+            library.open_upload(uploaded(bytes(damaged)), "sent.gpec")
+        assert "upload" not in str(caught.value)
+        assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"boundary_variance": np.zeros((5, 2))},
+        {"feature_names": ["one"]},
+        {"data": np.zeros((4, 3))},
+        {"row_names": np.array(["a"])},
+        {"predictions": np.zeros((5, 2))},
+        {"values": np.full((5, 3), np.nan)},
+        {"feature_names": None},
+        {"axes": ("row", "feature", "output")},
+        {"axes": ("row", "row")},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_parts_that_do_not_fit_are_refused(saved, changes):
+    with pytest.raises((CorruptFileError, InputError)):
+        read_opened(saved(**changes), "odd.gpec")
+
+
+def test_one_row_alone_is_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "one.gpec"
+    explanation()[0].save(path)
+    with pytest.raises(InputError, match=r"save e\[\[0\]\]"):
+        read_opened(path, "one.gpec")
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="no file"):
+        Library().open_path(tmp_path / "nothing.gpec")
+    with pytest.raises(InputError, match="open it again"):
+        Library().get("some key")
+    with pytest.raises(CorruptFileError, match="arrive whole"):
+        Library().open_upload("data:;base64,a", "x")
+
+
+def test_the_least_recently_used_file_is_let_go(saved):
+    library, path = Library(), saved()
+    keys = [library.open_path(path)[0] for _ in range(8)]
+    library.get(keys[0])
+    library.open_path(path)
+    library.get(keys[0])
+    with pytest.raises(InputError):
+        library.get(keys[1])
+
+
+def judged(tmp_path, firm):
+    """Rows of which the given share of the attributions is firm: one firm feature beside an unclear one."""
+    firm = np.asarray(firm)
+    values = np.column_stack((firm, 1 - firm))
+    deviation = np.column_stack((np.full(len(firm), 1e-6), np.full(len(firm), 10.0)))
+    path = tmp_path / "judged.gpec"
+    explanation(
+        n=len(firm), d=2, values=values, boundary_variance=deviation**2, noise_variance=np.zeros_like(values),
+        data=np.column_stack((np.arange(len(firm)) * 1.5, np.array(["Ann", "Bob", "Cy", "Di", "Ed"], dtype=object))),
+        feature_names=["age", "name"],
+    ).save(path)  # fmt: skip
+    return read_opened(path, "judged.gpec")
+
+
+def test_rows_are_sorted_by_trust(tmp_path):
+    opened = judged(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
+    np.testing.assert_allclose(opened.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
+    assert level_of(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
+    assert selected_rows(opened, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
+    assert selected_rows(opened, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
+    assert selected_rows(opened, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
+    with pytest.raises(InputError):
+        selected_rows(opened, 0, "", ALL, "upside down")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("bob", [1]), ("age=4.5", [3]), ("NAME=cy age=3", [2]), ("nobody", []), ("  ", [0, 1, 2, 3, 4])]
+)
+def test_rows_are_searched_by_all_words(tmp_path, text, found):
+    assert selected_rows(judged(tmp_path, [0.5] * 5), 0, text, ALL, "file").tolist() == found
+
+
+def test_classes_have_their_own_trust(saved):
+    opened = read_opened(saved(classes=4), "x")
+    assert opened.outputs == CLASSES
+    e, firm = opened.of_output(2)
+    assert e.shape == (5, 3)
+    np.testing.assert_array_equal(firm, gpec.trust.firm_share(explanation(classes=4)[:, :, 2]))
+
+
+def test_bars_and_table_show_the_numbers():
+    e = explanation(n=2)
+    features = compared_features(e)
+    assert features.tolist() == np.argsort(-np.abs(e.values).max(axis=0)).tolist()
+    figure = draw_comparison(e, ["a", "b"], features)
+    for i, bar in enumerate(figure.data):
+        np.testing.assert_array_equal(bar.x, e.values[i, features])
+        np.testing.assert_allclose(np.asarray(bar.x) + bar.error_x.array, e.upper[i, features])
+        np.testing.assert_allclose(np.asarray(bar.x) - bar.error_x.arrayminus, e.lower[i, features])
+    texts = everything(table(e, ["a", "b"], features))
+    assert f"{e.values[1, features[0]]:+.3g}".replace("-", "\u2212") in texts
+    assert len([text for text in texts if " to " in text]) == 6
+    assert not [text for text in everything(table(e, ["a", "b"], features, judged=False)) if " to " in text]
+
+
+def test_markup_stays_text():
+    e = explanation(n=MOST_COMPARED, feature_names=["<script>x</script>", "<b>&", "c"])
+    features = np.array([0, 1, 2])
+    figure = draw_comparison(e, ["<i>r</i>", "1", "2", "3"], features)
+    assert list(figure.layout.yaxis.ticktext)[:2] == ["&lt;script&gt;x&lt;/script&gt;", "&lt;b&gt;&amp;"]
+    assert figure.data[0].name == "row &lt;i&gt;r&lt;/i&gt;"
+    assert "<script>x</script>" in everything(table(e, list("abcd"), features))  # dash escapes texts itself
+    assert plain("x" * 50) == "x" * 33 + "…"
+
+
+def test_missing_and_odd_values_are_shown():
+    data = np.array([[np.nan, "<u>", 1.5]], dtype=object)
+    texts = " ".join(everything(table(explanation(n=1, data=data), ["a"], np.array([0, 1, 2]))))
+    assert "value missing" in texts
+    assert "value <u>" in texts
+    assert "value 1.5" in texts
