@@ -76,6 +76,7 @@ PARTS = {
     ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
+    "report_page": ("The report of 10,000 rows", ""),
     "page": (
         "The playground: slider to picture",
         "Headless Chromium, page and server on the same two cores; what an earlier move to the same place left is "

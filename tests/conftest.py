@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+import browser_helpers
 import gpec
 from small_models import CountingModel, W, curved, slopes, slopes_of_three, three_classes
 
@@ -93,6 +94,13 @@ def mixed():
         [("text", OneHotEncoder(), ["colour", "size", "new"]), ("numbers", StandardScaler(), ["price", "weight"])]
     )
     return SimpleNamespace(frame=frame, model=make_pipeline(encoder, LogisticRegression()).fit(frame, target))
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A headless browser of 1280 x 900 pixels; see ``browser_helpers``."""
+    with browser_helpers.browser() as found:
+        yield found
 
 
 @pytest.fixture

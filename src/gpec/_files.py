@@ -21,7 +21,7 @@ import numpy as np
 
 from gpec.errors import CorruptFileError, InputError
 
-__all__ = ["digest", "read", "write"]
+__all__ = ["digest", "read", "write", "write_whole"]
 
 _MAGIC = b"gpec archive 2 "
 _LARGE = 10_000  # numbers
@@ -42,14 +42,18 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
                 np.lib.format.write_array(member, array, allow_pickle=False)
     body = buffer.getvalue()
     digest = hashlib.sha256(body).hexdigest().encode()
+    write_whole(path, _MAGIC + digest + b"\n", body)
+
+
+def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
+    """Write a file whole or not at all, whenever the process may end."""
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {target}: the folder {target.parent} does not exist.")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb") as file:  # not mkstemp, whose files only their owner may read
-            file.write(_MAGIC + digest + b"\n")
-            file.write(body)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -18,9 +18,10 @@ from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
 
-_SHOWN = 12  # features in print
-# Arrays with the axes (row, feature[, output]); the others lack the feature axis, or the output axis.
+_SHOWN, _SHOWN_ROWS = 12, 4  # lines in print, and rows that share them
+# Arrays with the axes (row, feature[, output]), and those that lack the feature axis.
 _FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
+_BY_ROW = ("base_values", "predictions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,9 @@ class Explanation:
         The value to which the attributions of a row add.
     data : array
         The rows explained.
+    predictions : array or None
+        The model's answers for these rows: the probability of ``classes_[1]``, ``(n,)``, or of each class, ``(n, c)``.
+        None with ``similar=None``, where the model need not be asked.
     feature_names, output_names : list of str
         Names along the second and third axis; a single name where that axis is absent.
     confidence_level : float
@@ -75,6 +79,7 @@ class Explanation:
     axes: tuple[str, ...] = ("row", "feature")
     rule: IntervalRule = field(default_factory=Latent)
     row_names: Any = None
+    predictions: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,15 +139,28 @@ class Explanation:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"{self._summary()}\n{self._table()}" if self.axes == ("feature",) and len(self) else self._summary()
+        return f"{self._summary()}\n{self._table()}" if self.axes and self.values.size else self._summary()
 
     def _table(self) -> str:
-        """The largest attributions of one row, with their bounds."""
-        top = self[np.argsort(-np.abs(self.values), kind="stable")[:_SHOWN]]
-        columns = {"feature": top.feature_names, "data": list(top.data), "value": top.values}
-        frame = pd.DataFrame({**columns, "lower": top.lower, "upper": top.upper})
-        left_out = f"\n... and {len(self) - len(top)} smaller ones" if len(top) < len(self) else ""
-        return frame.to_string(index=False, float_format=lambda number: f"{number:.4g}") + left_out
+        """The largest attributions of one row, or of each of the first rows, with their bounds."""
+        from gpec.report import show
+
+        lines, rows = _SHOWN, 1
+        first = self
+        if "row" in self.axes and len(self) > 1:
+            lines = 1 if self.axes == ("row",) else _SHOWN // _SHOWN_ROWS
+            rows = min(len(self), _SHOWN // lines)
+            first = self[:rows]
+        frame = first.to_frame()
+        names = [*self.axes, "data", "value", "lower", "upper"]
+        order = np.argsort(-np.abs(first.values).reshape(rows, -1), axis=1, kind="stable")[:, :lines]
+        each = first.values.size // rows
+        frame = frame[names].iloc[(order + each * np.arange(rows)[:, None]).ravel()]
+        frame["data"] = [show(value) for value in frame["data"]]
+        text = frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
+        if each > lines:
+            text += f"\n... and {each - lines} smaller ones" + (" of each row" if rows > 1 else "")
+        return text + (f"\n... and {len(self) - rows} more rows" if len(self) > rows and rows > 1 else "")
 
     def _summary(self) -> str:
         axes = ", ".join(f"{size} {name}s" for name, size in zip(self.axes, self.shape, strict=True))
@@ -175,13 +193,16 @@ class Explanation:
         if axis == "row":
             changes["data"] = np.asarray(self.data[index])
             changes["row_names"] = None if self.row_names is None else self.row_names[index]
-            changes["base_values"] = None if self.base_values is None else np.asarray(self.base_values[index])
+            for name in _BY_ROW:
+                array = getattr(self, name)
+                changes[name] = None if array is None else np.asarray(array[index])
         elif axis == "feature":
             changes["data"] = np.asarray(self.data[..., index])
             changes["feature_names"] = _names_at(self.feature_names, index)
         else:
-            if self.base_values is not None:
-                changes["base_values"] = np.asarray(self.base_values[..., index])
+            for name in _BY_ROW:
+                array = getattr(self, name)
+                changes[name] = None if array is None else np.asarray(array[..., index])
             changes["output_names"] = _names_at(self.output_names, index)
         if isinstance(index, int):
             changes["axes"] = tuple(name for name in self.axes if name != axis)
@@ -211,6 +232,17 @@ class Explanation:
         columns["noise_variance"] = np.ravel(self.noise_variance)
         return pd.DataFrame(columns)
 
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
+        """Draw it, and return the matplotlib axes drawn on.
+
+        By default the picture that suits: a waterfall of one row (bars where there is no base value), a scatter of one
+        feature, a beeswarm of many rows, a summary of several classes. ``kind`` names another function of
+        :mod:`gpec.plots` that draws an explanation, ``options`` are passed to it.
+        """
+        from gpec.plots._choice import draw
+
+        return draw(self, kind, options)
+
     def to_shap(self) -> Any:
         """A ``shap.Explanation`` with both bounds and ``error_std``, as shap's plots draw them.
 
@@ -232,6 +264,34 @@ class Explanation:
             upper_bounds=upper,
             error_std=self.std,
         )
+
+    def to_html(
+        self, path: str | os.PathLike[str], *, gpec: Any = None, title: str | None = None, max_rows: int = 10_000
+    ) -> None:
+        """Write a report: one HTML file that opens in any browser without a network.
+
+        It says what the intervals promise, shows the global picture, the most and the least trustworthy rows and a
+        table of rows to search, and for each row its waterfall, the parts of its variance and its similar rows.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write; the folder must exist.
+        gpec : GPEC, optional
+            The fit that made this explanation, to show which rows are similar and what the model answers for them.
+        title : str, optional
+            The heading of the page.
+        max_rows : int
+            How many rows the table lists at most; of more rows it lists a sample, and says so.
+        """
+        from gpec.report import write_report
+
+        write_report(self, path, fit=gpec, title=title, max_rows=max_rows)
+
+    def _repr_html_(self) -> str:
+        from gpec.report import notebook_table
+
+        return notebook_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; :meth:`load` reads it without the model."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import t
 
 from gpec._explained import Explained
 from gpec._randomness import stream
@@ -15,7 +16,16 @@ from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.typing import FloatArray
 
-__all__ = ["firm_share", "rank_certainty", "sign_certainty", "trust_levels", "trust_words"]
+__all__ = [
+    "firm_share",
+    "firm_share_of",
+    "half_width_of_mean",
+    "rank_certainty",
+    "sign_certainty",
+    "trust_levels",
+    "trust_words",
+    "words_of",
+]
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 
@@ -67,7 +77,12 @@ def rank_certainty(explanation: Explained, k: int) -> FloatArray:
 
 def trust_words(explanation: Explained) -> Words:
     """A plain word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
-    return _words(explanation, ("firm", "likely", "unclear"))
+    return words_of(sign_certainty(explanation))
+
+
+def words_of(certainty: FloatArray, words: tuple[str, str, str] = ("firm", "likely", "unclear")) -> Words:
+    """The word for each certainty of a sign."""
+    return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)
 
 
 def trust_levels(explanation: Explained, reference: Explained | None = None) -> Words:
@@ -77,7 +92,7 @@ def trust_levels(explanation: Explained, reference: Explained | None = None) -> 
     the middle or the widest third of the reference's intervals of that feature (as in the paper's case study).
     """
     if reference is None:
-        return _words(explanation, ("high", "medium", "low"))
+        return words_of(sign_certainty(explanation), ("high", "medium", "low"))
     if reference.axes[:1] != ("row",) or list(np.ravel(reference.feature_names)) != list(
         np.ravel(explanation.feature_names)
     ):
@@ -87,15 +102,26 @@ def trust_levels(explanation: Explained, reference: Explained | None = None) -> 
     return levels.astype(object)
 
 
+def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -> FloatArray:
+    """Half of the width of an interval for the mean size of attributions over rows like these ``n``.
+
+    ``t sqrt((v + u) / n)``, with ``v`` the variance of the size between the rows, ``u`` the mean of the attributions'
+    own variance (half of its interval's width over the normal quantile, squared), and ``t`` Student's quantile.
+    """
+    n, tail = len(size), (1.0 - level) / 2.0
+    own = ((half_width / t.isf(tail, np.inf)) ** 2).mean(axis=0)
+    return np.asarray(t.isf(tail, n - 1) * np.sqrt((size.var(axis=0, ddof=1) + own) / n))
+
+
 def firm_share(explanation: Explained) -> FloatArray:
     """Share of a row's total attribution that is carried by features of firm sign, ``(n,)`` or ``(n, c)``."""
+    return firm_share_of(explanation, sign_certainty(explanation))
+
+
+def firm_share_of(explanation: Explained, certainty: FloatArray) -> FloatArray:
+    """The same, where the certainty of each sign is known already."""
     axis = explanation.axes.index("feature")
     size = np.abs(explanation.values)
-    firm = np.where(sign_certainty(explanation) >= _FIRM, size, 0.0).sum(axis=axis)
+    firm = np.where(certainty >= _FIRM, size, 0.0).sum(axis=axis)
     total = size.sum(axis=axis)
     return np.asarray(np.divide(firm, total, out=np.ones_like(total), where=total > 0))
-
-
-def _words(explanation: Explained, words: tuple[str, str, str]) -> Words:
-    certainty = sign_certainty(explanation)
-    return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)

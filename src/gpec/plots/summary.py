@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from scipy.stats import t
 
 from gpec._explained import Explained
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.plots._marks import axis_note, count_rows, extra_width, few_ticks, largest, legend_below, shown_of, whiskers
 from gpec.plots._style import DOWN, FAINT, GREY, INK, PALETTE, label, new_axes, require_axes, tidy, unit_label
-from gpec.trust import trust_words
+from gpec.trust import half_width_of_mean, trust_words
 from gpec.typing import FloatArray
 
 __all__ = ["summary"]
@@ -98,12 +97,9 @@ def _of_output(e: Explained, output: str | int | None) -> Explained:
 
 
 def _half_width(e: Explained, sizes: FloatArray) -> FloatArray:
-    """Of the interval for the mean of the sizes, for each feature."""
-    n = len(sizes)
-    tail = (1.0 - e.confidence_level) / 2.0
-    own = (e.width / 2.0 / t.isf(tail, np.inf)) ** 2
-    own = own.reshape(*own.shape[:2], -1).sum(axis=2).mean(axis=0)
-    return np.asarray(t.isf(tail, n - 1) * np.sqrt((sizes.var(axis=0, ddof=1) + own) / n))
+    """Of the interval for the mean of the sizes, for each feature; variances of classes add."""
+    own = np.sqrt(((e.width / 2.0) ** 2).reshape(*e.shape[:2], -1).sum(axis=2))
+    return half_width_of_mean(sizes, own, e.confidence_level)
 
 
 def _firm_share(e: Explained) -> FloatArray:

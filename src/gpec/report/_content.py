@@ -1,0 +1,180 @@
+"""What a report says, as plain lists and texts: which rows it shows, their numbers, and the picture of all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpec._explained import Explained
+from gpec._randomness import stream
+from gpec.errors import InputError
+from gpec.report._numbers import is_number, rounded, show
+from gpec.trust import firm_share_of, half_width_of_mean, words_of
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["Content", "columns_of", "data_of", "extremes", "shortened", "shown_rows", "with_axes"]
+
+_CELLS = 400_000  # attributions in one page, so that it stays below 10 MB
+_EXTREMES = 0.1  # of the rows shown, the least and the most trustworthy each, when not all can be shown
+_CODES = {"firm": 0, "likely": 1, "unclear": 2}
+_DIGITS = 4
+
+
+def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int) -> IntArray:
+    """Numbers of the rows to show: all of them, or the least and the most trustworthy and others drawn evenly."""
+    n = len(trust)
+    limit = max(min(max_rows, _CELLS // (n_features * n_outputs)), 1)
+    if n <= limit:
+        return np.arange(n)
+    order = np.argsort(trust, kind="stable")
+    k = extremes(limit)
+    chosen = np.zeros(n, dtype=bool)
+    chosen[order[:k]] = chosen[order[n - k :]] = True
+    others = order[k : n - k]
+    chosen[stream(0, "report rows").choice(others, limit - 2 * k, replace=False)] = True
+    return np.flatnonzero(chosen)
+
+
+def extremes(n: int) -> int:
+    """How many of ``n`` rows shown are the least trustworthy of all, and how many the most, if not all are shown."""
+    return int(n * _EXTREMES)
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """An explanation with all three axes, of the rows that are shown; the picture of all rows is in ``overall``.
+
+    Attributes
+    ----------
+    n : int
+        How many rows were explained.
+    shown : array of int
+        The numbers of those in the page.
+    least_firm : array
+        The share of firm attributions of each shown row, for the class where it is least.
+    plain : dict
+        What the page's script reads.
+    """
+
+    n: int
+    shown: IntArray
+    least_firm: FloatArray
+    plain: dict[str, Any]
+
+    @classmethod
+    def of(cls, e: Explained, max_rows: int) -> Content:
+        """From an explanation of one row or several."""
+        if "feature" not in e.axes or e.values.size == 0:
+            raise InputError(
+                f"A report needs at least one row with its features; this explanation has the axes {e.axes} and the "
+                f"shape {e.shape}."
+            )
+        certainty = e.sign_certainty  # dear with many rows, so once
+        by_row = with_axes(e, firm_share_of(e, certainty), feature=False)
+        least = by_row.min(axis=1)
+        n, d, c = with_axes(e, e.values).shape
+        shown = shown_rows(least, d, c, max_rows)
+        words = words_of(with_axes(e, certainty))
+        lower, upper = (with_axes(e, bound) for bound in e.interval())
+        codes = sum(code * (words == word) for word, code in _CODES.items())
+        full = _Full(with_axes(e, e.values), lower, upper, with_axes(e, certainty), np.asarray(codes))
+        several = "output" in e.axes
+        plain = {
+            "level": e.confidence_level,
+            "unit": str(e.diagnostics.get("unit", "")),
+            "features": [str(name) for name in e.feature_names],
+            "outputs": [str(name) for name in (e.output_names if several else [e.output_names])],
+            "labels": _labels(e, shown),
+            "columns": columns_of(data_of(e)[shown]),
+            "answers": _by_output(e, e.predictions, shown),
+            "base": _by_output(e, e.base_values, shown),
+            "parts": [_part(e, full, by_row, shown, k) for k in range(c)],
+            "overall": [full.overall(k, e.confidence_level) for k in range(c)],
+        }
+        return cls(n, shown, least[shown], plain)
+
+
+@dataclass(frozen=True, eq=False)
+class _Full:
+    """Arrays ``(n, d, c)`` of all rows."""
+
+    values: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    certainty: FloatArray
+    codes: IntArray
+
+    def overall(self, k: int, level: float) -> dict[str, list[float]]:
+        """Mean size of each feature's attributions with its interval, and the share of rows whose sign is firm.
+
+        The interval is that of :func:`gpec.plots.summary`; there is none for a single row.
+        """
+        size = np.abs(self.values[:, :, k])
+        mean, half = size.mean(axis=0), np.zeros(size.shape[1])
+        if len(size) > 1:
+            half = half_width_of_mean(size, (self.upper - self.lower)[:, :, k] / 2, level)
+        firm = (self.codes[:, :, k] == 0).mean(axis=0)
+        columns = {"size": mean, "least": np.maximum(mean - half, 0.0), "most": mean + half, "firm": firm}
+        return {name: shortened(column) for name, column in columns.items()}
+
+
+def _part(e: Explained, full: _Full, by_row: FloatArray, shown: IntArray, k: int) -> dict[str, Any]:
+    """The numbers of one class, row after row."""
+    std, boundary = (with_axes(e, array)[shown, :, k] for array in (e.std, e.boundary_variance))
+    variance = std**2
+    share = np.divide(boundary, variance, out=np.ones_like(variance), where=variance > 0)
+    return {
+        "values": shortened(full.values[shown, :, k]),
+        "lower": shortened(full.lower[shown, :, k]),
+        "upper": shortened(full.upper[shown, :, k]),
+        "std": shortened(std, 3),
+        "boundary": np.rint(100 * np.clip(share, 0.0, 1.0)).astype(int).ravel().tolist(),
+        "certainty": np.floor(100 * full.certainty[shown, :, k]).astype(int).ravel().tolist(),
+        "words": "".join(map(str, full.codes[shown, :, k].ravel())),
+        "firm": shortened(by_row[shown, k]),
+    }
+
+
+def shortened(array: FloatArray, digits: int = _DIGITS) -> list[float]:
+    """All numbers in one list, with so many digits."""
+    return [float(number) for number in rounded(array, digits).ravel()]
+
+
+def with_axes(e: Explained, array: npt.NDArray[Any], *, feature: bool = True) -> npt.NDArray[Any]:
+    """``(n, d, c)``, or ``(n, c)`` for arrays without features, whatever axes the explanation lacks."""
+    if "row" not in e.axes:
+        array = array[None]
+    return array if "output" in e.axes else array[:, :, None] if feature else array[:, None]
+
+
+def _by_output(e: Explained, array: FloatArray | None, shown: IntArray) -> list[list[float]] | None:
+    if array is None:
+        return None
+    full = with_axes(e, np.asarray(array, dtype=np.float64), feature=False)
+    return [shortened(column, 6) for column in full[shown].T]
+
+
+def data_of(e: Explained) -> npt.NDArray[Any]:
+    """The rows explained, also where there is but one."""
+    return np.asarray(e.data if "row" in e.axes else e.data[None])
+
+
+def _labels(e: Explained, shown: IntArray) -> list[str]:
+    if e.row_names is None:
+        return [str(i) for i in shown]
+    names = e.row_names if "row" in e.axes else [e.row_names]
+    return [show(names[i]) for i in shown]
+
+
+def columns_of(data: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    """The values of each feature as texts, None where missing; whether they are numbers."""
+    found = []
+    for column in data.T:
+        missing = pd.isna(column)
+        texts = [None if gone else show(value) for value, gone in zip(column, missing, strict=True)]
+        found.append({"number": all(map(is_number, column[~missing])), "texts": texts})
+    return found

@@ -1,0 +1,90 @@
+"""What a report says in words: of the model and the fit, of the promise, and of what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpec._explained import Explained
+from gpec.report._content import Content, extremes
+from gpec.report._numbers import show
+from gpec.report._similar import Fit
+
+__all__ = ["facts_of", "how_to_read", "left_out", "settings_of"]
+
+_VALUES = {
+    "explainer": "the explainer's own",
+    "posterior": "predicted from other rows that the explainer was run on",
+}
+
+
+def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
+    """The model and the fit as pairs of a name and a text; what the explanation does not know is left out."""
+    about = e.diagnostics
+    settings, learned = about.get("settings", {}), {} if fit is None else fit.diagnostics_
+    several = "output" in e.axes
+    found = [
+        ("Model", str(settings.get("model", "")).strip("<>")),
+        ("Explainer", str(settings.get("explainer", "")).strip("<>")),
+        ("Explained classes" if several else "Explained class", ", ".join(_names(e))),
+        ("Unit of attributions", about.get("unit")),
+        ("Attributions are", _VALUES.get(about.get("attribution", ""))),
+        ("Noise of the explainer", about.get("noise")),
+        ("Rows explained to learn from", settings.get("n_explained")),
+        ("Points on the decision boundary", _listed(learned.get("boundary_points")) or settings.get("n_boundary")),
+        ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
+        ("Model rows asked in the fit", learned.get("model_rows")),
+        ("Model rows asked for this explanation", about.get("model_rows")),
+        ("Seconds for the fit", _total(learned.get("seconds"))),
+        ("Seconds for this explanation", _total(about.get("seconds"))),
+        ("Seed", about.get("seed")),
+        ("gpec version", about.get("version")),
+    ]
+    return [(name, _text(value)) for name, value in found if value not in (None, "")]
+
+
+def settings_of(e: Explained) -> list[tuple[str, str]]:
+    """Every parameter of the fit, by name."""
+    settings = e.diagnostics.get("settings", {})
+    return [(str(name), str(settings[name]).strip("<>")) for name in sorted(settings)]
+
+
+def how_to_read(e: Explained) -> str:
+    """What a narrow and a wide interval mean under this promise."""
+    return {
+        "similar rows": "A narrow interval: rows much like this one are told the same story. A wide one: a small "
+        "change of the row would tell another story, although the attribution itself may be exact.",
+        "value": "A narrow interval: the explainer, if it were run, would give nearly this value. A wide one: its "
+        "answer may differ; run it on the row to know.",
+    }.get(
+        e.promise,
+        "A wide interval says that explanations change near this row; how often it holds has not been checked.",
+    )
+
+
+def left_out(content: Content) -> str:
+    """Which rows are missing in the page, if any."""
+    if len(content.shown) == content.n:
+        return ""
+    k = extremes(len(content.shown))
+    return (
+        f"{content.n:,} rows were explained; this page lists {len(content.shown):,} of them: the {k:,} least and the "
+        f"{k:,} most trustworthy, and others drawn at random. The global picture is that of all rows."
+    )
+
+
+def _names(e: Explained) -> list[str]:
+    return [str(name) for name in (e.output_names if "output" in e.axes else [e.output_names])]
+
+
+def _listed(numbers: Any) -> str:
+    return ", ".join(f"{number:,}" for number in numbers) if isinstance(numbers, (list, tuple)) else ""
+
+
+def _total(seconds: Any) -> float | None:
+    return round(float(sum(seconds.values())), 1) if isinstance(seconds, dict) and seconds else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else show(value)

@@ -1,0 +1,94 @@
+"""The report: one file that holds its data, its script and its charts, and asks no network for anything."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+from datetime import date
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from gpec._explained import Explained
+from gpec._files import write_whole
+from gpec._validation import check_count
+from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.report._content import Content
+from gpec.report._facts import facts_of, how_to_read, left_out, settings_of
+from gpec.report._similar import Fit, similar_of
+
+__all__ = ["write_report"]
+
+_SCRIPTS = ("numbers.js", "charts.js", "row.js", "table.js", "page.js")
+
+
+def write_report(
+    e: Explained, path: str | os.PathLike[str], *, fit: Fit | None = None, title: str | None = None, max_rows: int
+) -> None:
+    """Write the page of an explanation to ``path``, whole or not at all."""
+    if fit is not None and not hasattr(fit, "similar_rows"):
+        raise ParameterTypeError(f"gpec={fit!r} must be the fitted GPEC that made the explanation.")
+    check_count("max_rows", max_rows)
+    if not Path(path).parent.is_dir():  # before the work
+        raise InputError(f"Cannot write {path}: the folder {Path(path).parent} does not exist.")
+    write_whole(path, _render(e, fit, title, max_rows).encode("utf-8", "replace"))
+
+
+def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> str:
+    try:
+        from jinja2 import Environment, StrictUndefined
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise MissingExtraError(f'The report needs {error.name}: pip install "gpec[app]".') from error
+    content = Content.of(e, max_rows)
+    script, charts = "\n".join(_source(name) for name in _SCRIPTS), _Charts.of(get_plotlyjs())
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    data = {**content.plain, "similar": similar_of(e, content, fit)}
+    return page.from_string(_source("page.html.jinja")).render(
+        title=title or "How far these explanations can be trusted",
+        n=content.n,
+        outputs=content.plain["outputs"],
+        n_features=len(content.plain["features"]),
+        level=f"{100 * e.confidence_level:.4g}%",
+        statement=e.statement(),
+        how_to_read=how_to_read(e),
+        left_out=left_out(content),
+        facts=facts_of(e, fit),
+        settings=settings_of(e),
+        today=date.today().isoformat(),
+        style=_source("page.css"),
+        script=script,
+        # a script whose hash is not named here does not run
+        hashes=" ".join(f"'{each}'" for each in (_hash(script), charts.hash)),
+        data=_packed(json.dumps(data, allow_nan=False, separators=(",", ":"))),
+        charts=charts.packed,
+    )
+
+
+class _Charts(NamedTuple):
+    """The chart library as the page carries it."""
+
+    hash: str
+    packed: str
+
+    @staticmethod
+    @cache
+    def of(source: str) -> _Charts:
+        return _Charts(_hash(source), _packed(source))
+
+
+def _source(name: str) -> str:
+    return resources.files("gpec.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _packed(text: str) -> str:
+    """Compressed, in letters that mean nothing to HTML."""
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()

@@ -1,0 +1,144 @@
+"""The similar rows of the rows in a report: what they are, what the model answers, how their attributions differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpec._explained import Explained
+from gpec.errors import InputError
+from gpec.promises import SimilarRows
+from gpec.report._content import Content, columns_of, data_of, shortened, with_axes
+from gpec.typing import FloatArray, IntArray
+
+__all__ = ["Fit", "similar_of"]
+
+_CELLS = 200_000  # attributions of similar rows in one page
+_LEAST = 2 / 3  # of the rows whose similar rows are kept are the least trustworthy, the others the most
+
+
+class Fit(Protocol):
+    """What of a fitted GPEC is needed here."""
+
+    diagnostics_: dict[str, Any]
+    X_explained_: Any
+    n_features_in_: int
+    groups: Any
+    similar: Any
+
+    def similar_rows(self, X: Any) -> Any: ...
+    def explain(self, X: Any, *, attribution: Any, confidence_level: float) -> Explained: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """``K`` similar rows of each of ``m`` rows: attributions ``(m, K, d, c)``; where known, the rows and answers."""
+
+    values: FloatArray
+    rows: npt.NDArray[Any] | None = None  # (m K, d)
+    answers: FloatArray | None = None  # (m K, c)
+
+    def plain(self, chosen: IntArray, note: str) -> dict[str, Any]:
+        return {
+            "note": note,
+            "count": self.values.shape[1],
+            "rows": chosen.tolist(),
+            "values": [shortened(self.values[..., k]) for k in range(self.values.shape[3])],
+            "columns": None if self.rows is None else columns_of(self.rows),
+            "answers": None if self.answers is None else [shortened(column, 6) for column in self.answers.T],
+        }
+
+
+def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any]:
+    """What the page's script shows of similar rows: at least a sentence that says why there are none."""
+    predicted, reason = _predicted(e, content), _why_unknown(e, fit, content)
+    if fit is None or reason:
+        if predicted is None:
+            return {"note": reason}
+        chosen = _chosen(content, predicted.shape[1])
+        found = _Found(predicted[chosen])
+    else:
+        rows = _as_fitted(data_of(e)[content.shown], fit)
+        count = len(fit.similar_rows(rows[:1])) if predicted is None else predicted.shape[1]
+        chosen = _chosen(content, count)
+        found = _ask(fit, _take(rows, chosen), e.confidence_level, None if predicted is None else predicted[chosen])
+    return found.plain(chosen, " ".join(filter(None, [reason, _how_many(chosen, content)])))
+
+
+def _predicted(e: Explained, content: Content) -> FloatArray | None:
+    """Attributions of similar rows as the intervals foresee them, ``(rows, K, d, c)``."""
+    if not isinstance(e.rule, SimilarRows):
+        return None
+    values, offset = (with_axes(e, array)[content.shown] for array in (e.values, e.rule.offset))
+    return np.asarray(np.moveaxis(values[..., None] + offset, 3, 1))
+
+
+def _why_unknown(e: Explained, fit: Fit | None, content: Content) -> str:
+    """Why the report cannot tell which rows are the similar ones, in a sentence; nothing if it can."""
+    if fit is None:
+        return "To see similar rows, and what the model answers for them, pass the fit: e.to_html(path, gpec=g)."
+    if fit.groups is not None:
+        return "Which rows they are is not shown, because features were explained in groups."
+    if fit.similar is None:
+        return "This fit knows no similar rows (similar=None)."
+    names = getattr(fit, "feature_names_in_", None)
+    expected = content.plain["features"] if names is None else [str(name) for name in names]
+    if content.plain["features"] != expected or len(expected) != fit.n_features_in_:
+        raise InputError("gpec was fitted to other features than this explanation has; pass the fit that made it.")
+    return ""
+
+
+def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
+    """The rows as ``fit`` got them: a table if its columns had names, with dates where a file keeps texts."""
+    names = getattr(fit, "feature_names_in_", None)
+    if names is None:
+        return data
+    rows = pd.DataFrame(data, columns=list(names)).infer_objects()
+    seen = getattr(fit.X_explained_, "dtypes", [])
+    dates = {name: dtype for name, dtype in zip(rows, seen, strict=False) if getattr(dtype, "kind", "") in ("m", "M")}
+    return rows.astype(dates)
+
+
+def _take(rows: Any, chosen: IntArray) -> Any:
+    return rows.iloc[chosen] if isinstance(rows, pd.DataFrame) else rows[chosen]
+
+
+def _ask(fit: Fit, rows: Any, level: float, predicted: FloatArray | None) -> _Found:
+    """The similar rows of these rows, the model's answers, and attributions by the posterior unless predicted."""
+    similar = fit.similar_rows(rows)
+    count = len(similar) // len(rows)
+    if predicted is not None and predicted.shape[1] != count:
+        raise InputError(
+            f"gpec finds {count} similar rows of each row, this explanation is about {predicted.shape[1]}; pass the "
+            "fit that made it."
+        )
+    answer = fit.explain(similar, attribution="posterior", confidence_level=level)
+    if predicted is None:
+        predicted = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
+    answers = None if answer.predictions is None else with_axes(answer, answer.predictions, feature=False)
+    return _Found(predicted, np.asarray(similar, dtype=object), answers)
+
+
+def _chosen(content: Content, count: int) -> IntArray:
+    """Which of the rows shown: all, or the least and the most trustworthy, as many as there is room for."""
+    n, d, c = len(content.shown), len(content.plain["features"]), len(content.plain["outputs"])
+    room = max(_CELLS // (count * d * c), 1)
+    if n <= room:
+        return np.arange(n)
+    order = np.argsort(content.least_firm, kind="stable")
+    least = int(np.ceil(room * _LEAST))
+    return np.sort(np.concatenate([order[:least], order[n - (room - least) :]]))
+
+
+def _how_many(chosen: IntArray, content: Content) -> str:
+    if len(chosen) == len(content.shown):
+        return ""
+    least = int(np.ceil(len(chosen) * _LEAST))
+    return (
+        f"To keep the file small, similar rows are kept for the {least:,} least and the {len(chosen) - least:,} most "
+        f"trustworthy of the {len(content.shown):,} rows."
+    )
