@@ -5,8 +5,7 @@ const MOST_BARS = 12;
 
 let plotly = null;
 
-async function loadCharts() {
-  const source = await unpack("charts");
+function loadCharts(source) {
   const script = document.createElement("script");
   script.textContent = source;
   document.head.append(script);

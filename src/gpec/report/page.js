@@ -123,6 +123,7 @@ async function start() {
   if (typeof DecompressionStream === "undefined") {
     throw new Error("this browser is too old; open it in one of 2023 or later.");
   }
+  const charts = unpack("charts"); // beside the rest: it takes a while and needs no other part
   const data = JSON.parse(await unpack("data"));
   const state = { output: 0, query: "", sort: { key: "firm", down: false }, page: 0, feature: -1, row: 0 };
   const page = { data, state, unit: data.unit };
@@ -134,7 +135,7 @@ async function start() {
   listen(page);
   performance.mark("usable");
   await new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)));
-  await loadCharts();
+  loadCharts(await charts);
   showOverall(page);
   showRow(page, state.row);
   performance.mark("ready");
