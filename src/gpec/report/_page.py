@@ -65,7 +65,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
         # a script whose hash is not named here does not run
         hashes=" ".join(f"'{each}'" for each in (_hash(script), charts.hash)),
         data=_packed(json.dumps(data, allow_nan=False, separators=(",", ":"))),
-        charts=charts.packed,
+        charts=charts,
     )
 
 

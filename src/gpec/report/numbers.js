@@ -11,9 +11,9 @@ function bytesOf(text) {
   return bytes;
 }
 
-async function unpack(id) {
+function unpack(id) {
   const packed = new Blob([bytesOf(document.getElementById(id).textContent)]);
-  return new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  return new Response(packed.stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 function element(tag, properties = {}, ...children) {

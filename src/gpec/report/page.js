@@ -123,8 +123,8 @@ async function start() {
   if (typeof DecompressionStream === "undefined") {
     throw new Error("this browser is too old; open it in one of 2023 or later.");
   }
-  const charts = unpack("charts"); // beside the rest: it takes a while and needs no other part
-  const data = JSON.parse(await unpack("data"));
+  const charts = unpack("charts").blob().then(loadCharts); // beside the rest: it takes a while and needs no other part
+  const data = await unpack("data").json();
   const state = { output: 0, query: "", sort: { key: "firm", down: false }, page: 0, feature: -1, row: 0 };
   const page = { data, state, unit: data.unit };
   page.similarSlot = new Map((data.similar.rows || []).map((position, slot) => [position, slot]));
@@ -135,7 +135,7 @@ async function start() {
   listen(page);
   performance.mark("usable");
   await new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)));
-  loadCharts(await charts);
+  await charts;
   showOverall(page);
   showRow(page, state.row);
   performance.mark("ready");
