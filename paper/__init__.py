@@ -1,0 +1,1 @@
+"""The paper's results, one script each: ``python -m paper``."""

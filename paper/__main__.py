@@ -1,0 +1,97 @@
+"""Regenerate the paper's tables and figures: ``python -m paper [NAME ...] [--size small|paper] [--seeds N]``.
+
+Without names all are run, two at a time; a run that was interrupted goes on where it stopped. ``report`` computes
+nothing and writes RESULTS.md anew from what was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib import import_module
+from pathlib import Path
+
+import matplotlib as mpl
+
+from paper._runs import HERE, Run
+
+# Scripts in the order of the report.
+PARTS = (
+    "illustrations",  # Fig. 1, 3, 9
+    "heatmaps",  # Fig. 4, 14
+    "bins",  # Fig. 5
+    "regularisation",  # Table 1, 5, 6 and what the paper lacks
+    "ablation",  # Fig. 6, 13
+    "times",  # Table 2, 3, 4
+    "diabetes",  # Fig. 7
+    "images",  # Fig. 8
+    "sensitivity",  # Fig. 10, 11, 12
+    "boundary_points",  # Conclusion
+)
+
+_LONGEST = ("regularisation", "images", "times", "heatmaps", "boundary_points")
+
+
+def run_part(name: str, size: str, seeds: int | None = None, folder: Path = HERE) -> Run:
+    """Compute, draw and return what one script finds."""
+    script = import_module(f"paper.{name}")
+    run = Run(name, size, seeds, script.settings(size, seeds), folder)
+    script.run(run)
+    script.draw(run)
+    run.finish()
+    return run
+
+
+def timed_part(name: str, size: str, seeds: int | None) -> float:
+    """The same, in a process of its own; gives the seconds it took."""
+    mpl.use("Agg")
+    started = time.perf_counter()
+    run_part(name, size, seeds)
+    return time.perf_counter() - started
+
+
+def run_all(names: list[str], size: str, seeds: int | None, jobs: int) -> None:
+    """Every script in a process of its own, so many at a time, the longest first; one at a time they run here."""
+    if jobs == 1:
+        for name in names:
+            print(f"== {name}: {timed_part(name, size, seeds):.0f} s", flush=True)
+        return
+    order = sorted(names, key=lambda name: _LONGEST.index(name) if name in _LONGEST else len(_LONGEST))
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool:
+        running = {pool.submit(timed_part, name, size, seeds): name for name in order}
+        for done in as_completed(running):
+            print(f"== {running[done]}: {done.result():.0f} s", flush=True)
+
+
+def write_report(folder: Path = HERE) -> None:
+    """RESULTS.md, from the largest size at which each script was run."""
+    lines = (HERE / "opening.md").read_text().rstrip().splitlines()
+    for name in PARTS:
+        script = import_module(f"paper.{name}")
+        for size in ("paper", "small"):
+            run = Run.found(name, size, folder)
+            if run is not None:
+                lines += ["", *script.report(run)]
+                break
+    (folder / "RESULTS.md").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PARTS)}, or report")
+    parser.add_argument("--size", choices=("small", "paper"), default="small")
+    parser.add_argument("--seeds", type=int, help="independent repetitions, instead of each script's own number")
+    parser.add_argument("--jobs", type=int, default=2, help="scripts that run at a time")
+    asked = parser.parse_args()
+    unknown = set(asked.names) - {*PARTS, "report"}
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose among {', '.join(PARTS)}, or report")
+    run_all([name for name in asked.names or PARTS if name != "report"], asked.size, asked.seeds, asked.jobs)
+    write_report()
+
+
+if __name__ == "__main__":
+    main()
