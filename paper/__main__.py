@@ -60,8 +60,9 @@ def run_all(names: list[str], size: str, seeds: int | None, jobs: int) -> None:
         return
     order = sorted(names, key=lambda name: _LONGEST.index(name) if name in _LONGEST else len(_LONGEST))
     spawn = multiprocessing.get_context("spawn")
+    work = import_module("paper.__main__").timed_part  # by the name under which the other processes find it
     with ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool:
-        running = {pool.submit(timed_part, name, size, seeds): name for name in order}
+        running = {pool.submit(work, name, size, seeds): name for name in order}
         for done in as_completed(running):
             print(f"== {running[done]}: {done.result():.0f} s", flush=True)
 
@@ -76,6 +77,7 @@ def write_report(folder: Path = HERE) -> None:
             if run is not None:
                 lines += ["", *script.report(run)]
                 break
+    lines += ["", *(HERE / "closing.md").read_text().rstrip().splitlines()]
     (folder / "RESULTS.md").write_text("\n".join(lines) + "\n")
 
 

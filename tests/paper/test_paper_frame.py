@@ -170,10 +170,11 @@ def test_the_report_takes_the_largest_size_of_each(scripts, tmp_path):
     command.write_report(tmp_path)
     text = (tmp_path / "RESULTS.md").read_text()
     assert text.startswith((command.HERE / "opening.md").read_text().splitlines()[0])
-    assert text.endswith("\n\n## one at paper\n3\n")
+    closing = "\n" + (command.HERE / "closing.md").read_text()
+    assert text.endswith("\n\n## one at paper\n3\n" + closing)
     command.run_part("three", "small", folder=tmp_path)
     command.write_report(tmp_path)
-    assert (tmp_path / "RESULTS.md").read_text().endswith("\n\n## one at paper\n3\n\n## three at small\n5\n")
+    assert (tmp_path / "RESULTS.md").read_text().endswith("\n\n## one at paper\n3\n\n## three at small\n5\n" + closing)
 
 
 def test_without_names_all_are_run_at_small_in_order(scripts, ask, tmp_path):
