@@ -26,6 +26,8 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=MADE)
     (folder / "benchmarks").mkdir()
     shutil.copy(ROOT / "benchmarks" / "RESULTS.md", folder / "benchmarks")
+    shutil.copytree(ROOT / "paper" / "figures", folder / "paper" / "figures")
+    shutil.copy(ROOT / "paper" / "RESULTS.md", folder / "paper")
     options = ["-W", "--keep-going", "-q", "-b", "html", "-D", "plot_gallery=0"]
     command = [sys.executable, "-m", "sphinx", *options, str(folder / "docs"), str(folder / "html")]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)  # noqa: S603
