@@ -118,9 +118,7 @@ def fit_gpec(
     """The paper's GPEC, fitted; see :func:`widths`. Unless ``published``, scale and nugget are learned."""
     scale: dict[str, Any] = {} if published else {"output_scale": "evidence", "noise": "none"}
     chosen = {**gpec.PAPER, **scale, "lam": lam, "rho": rho, "standardize": standardize}
-    if (
-        attributions is None and published
-    ):  # with a scale and a noise that are given, the variance does not depend on them
+    if attributions is None and published:  # scale and noise are given: the variance does not depend on them
         attributions = np.zeros(np.shape(X_train))
     g = gpec.GPEC(
         model, KernelShap(), boundary=boundary, n_boundary=n_boundary, background=background, random_state=seed,
