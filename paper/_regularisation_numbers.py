@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ __all__ = [
     "cells",
     "change",
     "decreases",
-    "image_parts",
     "notices",
     "percent",
     "printed",
@@ -27,12 +25,6 @@ __all__ = [
 
 def table_draws(run: Run, name: str) -> list[dict[str, Any]]:
     return [run.values[f"{name}, draw {seed}"] for seed in range(run.settings["draws"])]
-
-
-def image_parts(run: Run) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    for name in run.settings["images"]:
-        for what in ("l2", "beta"):
-            yield name, what, [run.values[f"{name}, {what}, draw {i}"] for i in range(run.settings["image_draws"])]
 
 
 def by_draws(draws: list[dict[str, Any]], block: str, method: str) -> np.ndarray:

@@ -18,7 +18,7 @@ from paper._regularisation_numbers import (
     verb,
     verdict,
 )
-from paper._regularisation_truth import image_lines, stability_lines
+from paper._regularisation_truth import stability_lines
 from paper._runs import Run, plus_minus
 
 __all__ = ["lines"]
@@ -44,8 +44,6 @@ def lines(run: Run) -> list[str]:
         *_ours(run),
         "",
         *stability_lines(run),
-        "",
-        *image_lines(run),
     ]
 
 

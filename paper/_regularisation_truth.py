@@ -1,25 +1,20 @@
-"""The fourth block in words: what really changes with regularisation, and who notices; and the images."""
+"""The fourth block in words: what really changes with regularisation, and who notices."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from paper._published import ERRORS, LEVELS, MEANS
 from paper._regularisation_numbers import (
     cells,
-    change,
-    image_parts,
     notices,
     percent,
-    printed,
     table_draws,
     verb,
 )
 from paper._regularised import OURS
-from paper._regularised_images import IMAGE_METHODS
 from paper._runs import Run, plus_minus
 
-__all__ = ["SAID", "WORDS", "image_lines", "stability_lines"]
+__all__ = ["SAID", "stability_lines"]
 
 # Methods of the fourth block and their names there.
 SAID = {
@@ -30,7 +25,6 @@ SAID = {
     "CXPlain": "CXPlain",
     OURS: OURS,
 }
-WORDS = {"gamma": "gamma", "l2": "l2 penalty", "beta": "Softplus beta"}
 
 
 def stability_lines(run: Run) -> list[str]:
@@ -97,42 +91,3 @@ def _stability_words(run: Run, methods: list[str]) -> str:
             else f", ahead of our own interval ({np.mean(ranks[OURS]):.2f})."
         )
     )
-
-
-def image_lines(run: Run) -> list[str]:
-    parts = list(image_parts(run))
-    s = run.settings["image"]
-    if not parts:
-        return ["**Images** were not run at this size."]
-    names = ", ".join(dict.fromkeys(name for name, _, _ in parts))
-    left = [name for name in ("MNIST", "Fashion-MNIST", "CIFAR-10") if name not in names.split(", ")]
-    found = [
-        f"**Images.** {names}, as published but smaller: fully connected networks "
-        f"784-{'-'.join(map(str, s['hidden']))}-10, {s['n_epochs']} epochs on {s['n_train']:,} images, "
-        f"{run.settings['image_draws']} trainings; boundaries from {s['attacks'][0]} untargeted and "
-        f"{s['attacks'][1]} targeted attacks a class (paper: 500 and 50), {s['n_explained']} explained and "
-        f"{s['n_images']} test images ({s['n_perturbed']} for BayesSHAP, BayesLIME and the real changes of "
-        "DeepLIFT among images half-way to the five nearest). Not run: CXPlain"
-        + (f", {' and '.join(left)}" if left else "")
-        + ", and our own interval over 7,840 attributions.",
-        "",
-        "| | | paper | least | middle | most regularised | last less first, paired |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    words = []
-    for name, what, draws in parts:
-        where = f"{name}, {WORDS[what]} {', '.join(f'{level:g}' for level in LEVELS[name, what])}"
-        for method in IMAGE_METHODS:
-            by_draw = np.array([one[method] for one in draws])
-            theirs = printed(MEANS[name, what][method], ERRORS[name, what].get(method))
-            found.append(f"| {where} | {method} | {theirs} | {cells(by_draw)} | {change(by_draw)} |")
-        actual, right = (np.array([one[key] for one in draws]) for key in ("actual", "accuracy"))
-        found.append(f"| {where} | **real change** of DeepLIFT | | {cells(actual, 6)} | {change(actual, 6)} |")
-        found.append(f"| {where} | *accuracy* | | {cells(right)} | {change(right)} |")
-        own = np.array([one["GPEC"] for one in draws])
-        rank = np.array([np.mean(one["rank GPEC"]) for one in draws])
-        words.append(
-            f"{name}, {WORDS[what]}: GPEC's width {verb(own)} ({percent(own)}%), the real change {verb(actual)} "
-            f"({percent(actual)}%); over images the two agree with a rank correlation of {plus_minus(rank, 2)}"
-        )
-    return [*found, "", "**Does it hold?** " + "; ".join(words) + "."]

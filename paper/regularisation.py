@@ -1,4 +1,4 @@
-"""Tables 1, 5, 6: does uncertainty fall as regularisation grows? And do explanations really become more stable?"""
+"""Tables 1, 5, 6, tables: does uncertainty fall as regularisation grows? Do explanations really become more stable?"""
 
 from __future__ import annotations
 
@@ -8,32 +8,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from paper._models import TABLES, column_names
-from paper._published import LEVELS, MEANS
-from paper._regularisation_numbers import by_draws, image_parts, table_draws
+from paper._published import MEANS
+from paper._regularisation_numbers import by_draws, table_draws
+from paper._regularisation_picture import draw_slopes
 from paper._regularisation_report import lines
-from paper._regularisation_truth import SAID, WORDS
+from paper._regularisation_truth import SAID
 from paper._regularised import OURS, chosen_parameters, naive_draw, table_draw
-from paper._regularised_images import IMAGE_METHODS, image_draw
 from paper._runs import Run
 
 __all__ = ["draw", "report", "run", "settings"]
 
-# The colours of Okabe and Ito, and a mark for each method.
-_LOOK = {
-    "GPEC, as the paper prints it": ("#888888", "x", ":"),
-    "GPEC, as published": ("#0072B2", "o", "--"),
-    "GPEC": ("#0072B2", "o", "-"),
-    "Naive-GP": ("#E69F00", "s", "-"),
-    "BayesSHAP": ("#009E73", "^", "-"),
-    "BayesLIME": ("#CC79A7", "v", "-"),
-    "CXPlain": ("#56B4E9", "D", "-"),
-    OURS: ("#D55E00", "P", "-"),
-    "real change": ("#000000", "*", "-"),
-}
-
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
-    toy, paper = size == "toy", size == "paper"
+    toy = size == "toy"
     return {
         "tables": ["German Credit"] if toy else list(TABLES),
         "draws": seeds or {"toy": 2, "small": 10, "paper": 20}[size],
@@ -53,18 +40,6 @@ def settings(size: str, seeds: int | None) -> dict[str, Any]:
             "kernel": "rbf" if toy else "auto",
             "n_networks": {"toy": 0, "small": 5, "paper": 10}[size],
         },
-        "images": {"toy": [], "small": ["MNIST"], "paper": ["MNIST", "Fashion-MNIST"]}[size],
-        "image_draws": 3,
-        "image": {
-            "hidden": [700, 400, 200, 100] if paper else [100, 50],
-            "n_train": 10_000 if paper else 4_000,
-            "n_epochs": 20 if paper else 4,
-            "n_pool": 1_000 if paper else 300,
-            "n_explained": 100 if paper else 40,
-            "n_images": 100 if paper else 30,
-            "n_perturbed": 20 if paper else 6,
-            "attacks": [100, 10] if paper else [20, 3],
-        },
     }
 
 
@@ -80,58 +55,17 @@ def run(run: Run) -> None:
     first = s["tables"][0]
     run.once(f"{first}, columns", lambda: column_names(first))
     run.once(f"{first}, Naive-GP", lambda: [naive_draw(first, seed, s["table"]) for seed in range(s["naive_draws"])])
-    for name in s["images"]:
-        for what in ("l2", "beta"):
-            for seed in range(s["image_draws"]):
-                run.once(
-                    f"{name}, {what}, draw {seed}",
-                    lambda name=name, what=what, seed=seed: image_draw(
-                        name, what, LEVELS[name, what], seed, s["image"]
-                    ),
-                )
 
 
 def draw(run: Run) -> None:
-    _slopes(run)
+    figure = draw_slopes([(name, "gamma", _table_lines(run, name)) for name in run.settings["tables"]])
+    run.save(figure, "table1_regularisation")
+    plt.close(figure)
     _said_and_so(run)
 
 
 def report(run: Run) -> list[str]:
     return lines(run)
-
-
-def _slopes(run: Run) -> None:
-    """Width against regularisation, in percent of the width without, for each data set and method."""
-    panels = [(name, "gamma", _table_lines(run, name)) for name in run.settings["tables"]]
-    for name, what, draws in image_parts(run):
-        numbers = {"GPEC, as the paper prints it": np.array([MEANS[name, what]["GPEC"]])}
-        numbers["GPEC, as published"] = np.array([one["GPEC"] for one in draws])
-        numbers |= {method: np.array([one[method] for one in draws]) for method in IMAGE_METHODS[1:]}
-        panels.append((name, what, numbers | {"real change": np.array([one["actual"] for one in draws])}))
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    size = (4.1 * columns, 3.6 * rows + 0.7)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=True)
-    shown: dict[str, Any] = {}
-    for ax, (name, what, numbers) in zip(axes.flat, panels, strict=False):
-        levels = LEVELS[name, what]
-        for method in (method for method in _LOOK if method in numbers):
-            shown[method] = _slope(ax, numbers[method], len(levels), list(_LOOK).index(method))
-        ax.axhline(100, color="#888888", linewidth=0.8)
-        ax.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
-        ax.set_xlabel(f"{WORDS[what]} (more regularised to the right)")
-        ax.set_title(name)
-        ax.set_ylim(0, 135)
-        ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_visible(False)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("mean width, % of the leftmost")
-    order = [method for method in _LOOK if method in shown]
-    named = [{"GPEC": "GPEC, scale learned"}.get(method, method) for method in order]
-    figure.legend([shown[method] for method in order], named, loc="outside lower center", ncols=5, frameon=False)
-    run.save(figure, "table1_regularisation")
-    plt.close(figure)
 
 
 def _table_lines(run: Run, name: str) -> dict[str, np.ndarray]:
@@ -145,18 +79,6 @@ def _table_lines(run: Run, name: str) -> dict[str, np.ndarray]:
         OURS: np.array([one["said"][OURS] for one in some]),
         "real change": np.array([one["actual"] for one in some]),
     }
-
-
-def _slope(ax: Any, by_draw: np.ndarray, n_levels: int, place: int) -> Any:
-    share = 100 * by_draw / by_draw[:, :1]
-    error = share.std(axis=0, ddof=1) / np.sqrt(len(share)) if len(share) > 1 else None
-    method = list(_LOOK)[place]
-    color, mark, style = _LOOK[method]
-    at = np.linspace(0, n_levels - 1, share.shape[1]) + 0.025 * (place - len(_LOOK) / 2)
-    return ax.errorbar(
-        at, share.mean(axis=0), yerr=error, color=color, marker=mark, markersize=5, capsize=2, linewidth=1.4,
-        linestyle=style, markerfacecolor="white" if style == "--" else color,
-    )  # fmt: skip
 
 
 def _said_and_so(run: Run) -> None:
