@@ -89,7 +89,14 @@ def _leave_out(app, what, name, found, skip, options):
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def _link_pages(app, path, parent, content):
+    """The two files of the paper are linked by name; here they are pages."""
+    for file, page in (("RESULTS.md", "paper.md"), ("TABLES.md", "paper-tables.md")):
+        content[0] = content[0].replace(f"]({file}", f"]({page}")
+
+
 def setup(app):
     """Show the drawing of the imports as text: what draws it elsewhere would be fetched from a network."""
     app.add_lexer("mermaid", TextLexer)
     app.connect("autodoc-skip-member", _leave_out)
+    app.connect("include-read", _link_pages)

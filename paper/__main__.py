@@ -1,7 +1,7 @@
 """Regenerate the paper's tables and figures: ``python -m paper [NAME ...] [--size small|paper] [--seeds N]``.
 
 Without names all are run, two at a time; a run that was interrupted goes on where it stopped. ``report`` computes
-nothing and writes RESULTS.md anew from what was found.
+nothing and writes RESULTS.md and TABLES.md anew from what was found.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from paper._report import appendix, results
 from paper._runs import HERE, Run
 
 # Scripts in the order of the report.
@@ -69,17 +70,15 @@ def run_all(names: list[str], size: str, seeds: int | None, jobs: int) -> None:
 
 
 def write_report(folder: Path = HERE) -> None:
-    """RESULTS.md, from the largest size at which each script was run."""
-    lines = (HERE / "opening.md").read_text().rstrip().splitlines()
+    """RESULTS.md and TABLES.md, from the largest size at which each script was run."""
+    parts = []
     for name in PARTS:
-        script = import_module(f"paper.{name}")
-        for size in ("paper", "small"):
-            run = Run.found(name, size, folder)
-            if run is not None:
-                lines += ["", *script.report(run)]
-                break
-    lines += ["", *(HERE / "closing.md").read_text().rstrip().splitlines()]
-    (folder / "RESULTS.md").write_text("\n".join(lines) + "\n")
+        found = (Run.found(name, size, folder) for size in ("paper", "small"))
+        run = next((run for run in found if run is not None), None)
+        if run is not None:
+            parts.append((import_module(f"paper.{name}"), run))
+    (folder / "RESULTS.md").write_text(results(parts))
+    (folder / "TABLES.md").write_text(appendix(parts))
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 
 import gpec
 from gpec.boundary import AdversarialSampler
@@ -40,7 +39,7 @@ class OneAgainstRest(torch.nn.Module):
 
 def image_draw(s: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     """A network, some pictures of one class, and the intervals of their superpixels by each way to make them."""
-    X, y, X_test, y_test = _images(name)
+    X, y, X_test, y_test = images(name)
     order = np.random.default_rng([seed, 8]).permutation(len(X))
     network = _trained(name, X[order[: s["networks"][name]["n_train"]]], y[order], s["networks"][name], seed)
     right = accuracy(network, X_test[:2_000], y_test[:2_000])
@@ -74,14 +73,6 @@ def image_draw(s: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
         "facts": facts,
         **({"image": query[0], "panel": panel} if seed == 0 else {}),
     }
-
-
-def _images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    if name != "digits":
-        return images(name)
-    X, y = load_digits(return_X_y=True)
-    X = X.reshape(-1, 8, 8) / 16
-    return X[:1_500], y[:1_500], X[1_500:], y[1_500:]
 
 
 def _trained(name: str, X: np.ndarray, y: np.ndarray, how: dict[str, Any], seed: int) -> torch.nn.Module:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from sklearn.datasets import load_digits
 
 from gpec import datasets
 from gpec.errors import IncompleteDataWarning
@@ -81,7 +82,11 @@ def booster(
 
 @cache
 def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Training and test images with numbers from 0 to 1, and their classes."""
+    """Training and test images with numbers from 0 to 1, and their classes; "digits" come with scikit-learn."""
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        X = X.reshape(-1, 8, 8) / 16
+        return X[:1_500], y[:1_500], X[1_500:], y[1_500:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteDataWarning)
         data = getattr(datasets, IMAGES[name])()
@@ -89,11 +94,22 @@ def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return data.X_train / scale, data.y_train, data.X_test / scale, data.y_test
 
 
-def network(name: str, what: str, level: float, *, hidden: Any, n_train: int, n_epochs: int, seed: int) -> Any:
+def network(
+    name: str,
+    what: str,
+    level: float,
+    *,
+    hidden: Any,
+    n_train: int,
+    n_epochs: int,
+    seed: int,
+    batch_size: int = 128,
+    patience: int = 3,
+) -> Any:
     """A network trained on ``n_train`` images, and its accuracy on the test images.
 
-    ``what`` is "l2", with ReLU, or "beta", with Softplus and no penalty. ``hidden`` are the sizes of the hidden layers,
-    or the width of a ResNet-18.
+    ``what`` is "l2", with ReLU, or "beta", with Softplus and no penalty. ``hidden`` are the sizes of the hidden layers
+    of a fully connected network, or the width of a ResNet-18. After ``patience`` epochs without gain training stops.
     """
     import torch
 
@@ -104,10 +120,13 @@ def network(name: str, what: str, level: float, *, hidden: Any, n_train: int, n_
     some = np.random.default_rng(seed).permutation(len(X))[:n_train]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if name == "CIFAR-10":
+        if np.ndim(hidden) == 0:
             made = resnet18(width=hidden, softplus_beta=beta)
         else:
-            made = fully_connected((784, *hidden, 10), softplus_beta=beta)
+            made = fully_connected((X[0].size, *hidden, 10), softplus_beta=beta)
         decay = level if what == "l2" else 0.0
-        train(made, X[some], y[some], n_epochs=n_epochs, weight_decay=decay, seed=seed, progress=False)
+        train(
+            made, X[some], y[some], n_epochs=n_epochs, batch_size=batch_size, weight_decay=decay, patience=patience,
+            seed=seed, progress=False,
+        )  # fmt: skip
     return made, accuracy(made, X_test[:2_000], y_test[:2_000])

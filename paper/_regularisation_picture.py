@@ -27,6 +27,8 @@ _LOOK = {
     "real change": ("#000000", "*", "-"),
 }
 
+_HIGHEST = 200  # percent that are shown
+
 
 def draw_slopes(panels: list[tuple[str, str, dict[str, np.ndarray]]]) -> Any:
     """Width in percent of the width without regularisation; a panel is a data set, what is varied, and lines."""
@@ -35,15 +37,16 @@ def draw_slopes(panels: list[tuple[str, str, dict[str, np.ndarray]]]) -> Any:
     size = (4.1 * columns, 3.6 * rows + 0.7)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=True)
     shown: dict[str, Any] = {}
+    top = _top([line for _, _, numbers in panels for line in numbers.values()])
     for ax, (name, what, numbers) in zip(axes.flat, panels, strict=False):
-        levels = LEVELS[name, what]
+        levels = LEVELS[name if (name, what) in LEVELS else "MNIST", what]
         for method in (method for method in _LOOK if method in numbers):
             shown[method] = _slope(ax, numbers[method], len(levels), list(_LOOK).index(method))
         ax.axhline(100, color="#888888", linewidth=0.8)
         ax.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
         ax.set_xlabel(f"{WORDS[what]} (more regularised to the right)")
         ax.set_title(name)
-        ax.set_ylim(0, 135)
+        ax.set_ylim(0, top)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
@@ -51,8 +54,20 @@ def draw_slopes(panels: list[tuple[str, str, dict[str, np.ndarray]]]) -> Any:
         ax.set_ylabel("mean width, % of the leftmost")
     order = [method for method in _LOOK if method in shown]
     named = [{"GPEC": "GPEC, scale learned"}.get(method, method) for method in order]
-    figure.legend([shown[method] for method in order], named, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(
+        [shown[method] for method in order],
+        named,
+        loc="outside lower center",
+        ncols=5 if columns > 2 else 3,
+        frameon=False,
+    )
     return figure
+
+
+def _top(lines: list[np.ndarray]) -> float:
+    """The end of the axis: all means have room below it, unless one is out of all proportion."""
+    highest = max(float((100 * by_draw / by_draw[:, :1]).mean(axis=0).max()) for by_draw in lines)
+    return float(np.clip(1.1 * highest, 135, _HIGHEST))
 
 
 def _slope(ax: Any, by_draw: np.ndarray, n_levels: int, place: int) -> Any:

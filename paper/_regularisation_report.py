@@ -1,243 +1,142 @@
-"""The regularisation test in words: four blocks, and a verdict for each data set that follows from the numbers."""
+"""The regularisation test in short: does uncertainty fall as models are regularised?"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from paper._published import ERRORS, MEANS, PARAMETERS
-from paper._regularisation_numbers import (
-    by_draws,
-    cells,
-    change,
-    decreases,
-    percent,
-    printed,
-    table_draws,
-    verb,
-    verdict,
-)
-from paper._regularisation_truth import stability_lines
+from paper._published import MEANS
+from paper._regularisation_numbers import by_draws, change, decreases, percent, table_draws, verdict
+from paper._regularisation_tables import ASKED, WITHIN, naive_check
+from paper._regularisation_truth import TITLE, noticed, really_falls
+from paper._report import FAILS, HOLDS, PART, UNSETTLED, Claim, judged, more, overall
 from paper._runs import Run, plus_minus
 
-__all__ = ["lines"]
+__all__ = ["fall", "report", "verdicts"]
 
-_HALF = ("BayesSHAP", "BayesLIME")  # of whose width the paper prints half
-_WITHIN = 0.03
-_ASKED = (0.498, 0.47, 0.46)  # Naive-GP on Census
-_FIRST_LOOK = {
-    "German Credit": "a drop of 0.45 ± 0.13",
-    "Census": "a drop of 0.11 ± 0.03",
-    "Online Shoppers": "a rise of 0.17 ± 0.07 with random pairs, a drop of 0.05 ± 0.05 with nearest ones",
-}
+_HEADING = "Table 1, 5, 6"
 
 
-def lines(run: Run) -> list[str]:
+def fall(words: list[str]) -> str:
+    """A verdict on "it falls" from what each table says: "falls", "rises" or "unsettled"."""
+    if "falls" not in words:
+        return FAILS if "rises" in words else UNSETTLED
+    return HOLDS if set(words) == {"falls"} else PART
+
+
+def _words(run: Run, block: str, method: str = "GPEC") -> list[str]:
+    return [verdict(by_draws(table_draws(run, name), block, method)) for name in run.settings["tables"]]
+
+
+def verdicts(run: Run) -> list[Claim]:
+    tables = run.settings["tables"]
+    printed = [name for name in tables if decreases(MEANS[name, "gamma"]["GPEC"])]
+    found = []
+    for what, block, paper in (
+        ("as published", "published", f"on {len(printed)} of {len(tables)} tables"),
+        ("one protocol for all", "ours", ""),
+    ):
+        words = _words(run, block)
+        ours = f"falls on {words.count('falls')}, rises on {words.count('rises')} of {len(tables)}"
+        found.append(Claim(_HEADING, f"GPEC's width falls with regularisation, {what}", paper, ours, fall(words)))
+    off = naive_check(run)
+    if off is not None:
+        found.append(
+            Claim(
+                _HEADING, "a check of the protocol: Naive-GP on Census", ", ".join(f"{one:g}" for one in ASKED),
+                f"off by {', '.join(f'{one:.3f}' for one in off)}", judged(int((off <= WITHIN).sum()), len(off)),
+            )
+        )  # fmt: skip
+    falling, seen = really_falls(run), noticed(run, "GPEC")
     return [
-        "## Tables 1, 5, 6: does uncertainty fall as regularisation grows?",
-        "",
-        *_opening(run),
-        "",
-        *_published(run),
-        "",
-        *_ours(run),
-        "",
-        *stability_lines(run),
-    ]
+        Claim(
+            TITLE, "regularisation makes explanations more stable", "not asked",
+            f"on {len(falling)} of {len(tables)} tables", judged(len(falling), len(tables)),
+        ),
+        Claim(
+            TITLE, "GPEC as published notices", "not asked", f"on {len(seen)} of {len(tables)} tables",
+            judged(len(seen), len(tables)),
+        ),
+        *found,
+    ]  # fmt: skip
 
 
-def _opening(run: Run) -> list[str]:
-    held = [name for (name, _), rows in MEANS.items() if decreases(rows["GPEC"])]
+def report(run: Run) -> list[str]:
+    tables, s = run.settings["tables"], run.settings["table"]
+    printed = [name for (name, _), rows in MEANS.items() if decreases(rows["GPEC"])]
+    asked = [one.verdict for one in verdicts(run) if "width falls" in one.claim]
+    gammas = ", ".join(f"{gamma:g}" for gamma in s["gammas"])
     return [
-        "**Question.** A regularised model is simpler, so its explanations should be less uncertain. Does GPEC "
-        "notice, and do other methods?",
+        f"## {_HEADING}: does uncertainty fall as regularisation grows?",
         "",
-        "**The paper** says yes: GPEC's mean width never rises with regularisation and falls at every step in "
-        f"{len(held)} of {len(MEANS)} rows of its Table 1. What it leaves out: the number printed is 4 sigma of a "
-        "unit-scale posterior (so 4 is the most it can be) for GPEC and Naive-GP, half a width for BayesSHAP and "
-        "BayesLIME, a full one for CXPlain; inputs are raw; the number J of boundary points differs between the "
-        "columns; models were stopped early on the test set; there is one draw, and Table 5's standard errors "
-        "count features as independent that all have the same value. Lambda and rho (Table 6): "
-        + "; ".join(f"{name} {lam:g} and {rho:g}" for name, (lam, rho) in PARAMETERS.items())
-        + ".",
-    ]
-
-
-def _published(run: Run) -> list[str]:
-    gammas = run.settings["table"]["gammas"]
-    titles = " | ".join(f"gamma {gamma}" for gamma in gammas)
-    found = [
-        "**Block 1 and 2: the paper, and as published.** The published protocol with its bugs mended: raw "
-        "inputs, 100 training and 100 test rows, lambda 1, rho 0.1, unit scale, noise 1e-4; "
-        f"{run.settings['table']['n_pairs']:,} pairs of rows are bisected and points where the probability jumps "
-        "by more than 0.05 are thrown away, so that J is what it happens to be. "
-        f"{run.settings['table']['n_published']} draws for GPEC, {run.settings['draws']} for others; each draw "
-        "splits the table, trains the models and draws the rows anew. Standard errors are over draws.",
+        f"{overall(asked)} A regularised model is simpler, so its explanations should be less uncertain. In the "
+        f"paper's Table 1 GPEC's mean width falls at every step in {len(printed)} of {len(MEANS)} rows. We run its "
+        "protocol again (*as published*), with the number J of boundary points *made equal*, and with *one protocol* "
+        "for all methods, in units of the attributions. Changes are from the first gamma, XGBoost's penalty on leaves, "
+        "to the last.",
         "",
-        f"| | method | paper (its standard error) | {titles} | last less first, paired |",
-        "|---|---|---|" + "---|" * (len(gammas) + 1),
-    ]
-    for name in run.settings["tables"]:
-        draws = table_draws(run, name)
-        for method, by_draw in _as_published(draws).items():
-            row = MEANS[name, "gamma"].get(method)
-            errors = ERRORS[name, "gamma"].get(method)
-            theirs = printed(row, errors) if row else ""
-            found.append(f"| {name} | {method} | {theirs} | {cells(by_draw)} | {change(by_draw)} |")
-        J = np.array([one["J"] for one in draws if "J" in one])
-        found.append(f"| {name} | *J* | | {' | '.join(f'{count:,.0f}' for count in J.mean(axis=0))} | |")
-    return [*found, "", *_census(run), "", *_why_published(run)]
-
-
-def _as_published(draws: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """The second block by method, in the paper's units."""
-    found = {what: by_draws(draws, "published", what) for what in ("GPEC", "GPEC, equal J", "Naive-GP")}
-    for method in draws[0]["ours"]:
-        if method not in found:
-            found[method] = by_draws(draws, "ours", method) * (0.5 if method in _HALF else 1.0)
-    return found
-
-
-def _census(run: Run) -> list[str]:
-    """The check of the protocol: Naive-GP on Census needs no boundary."""
-    first = run.settings["tables"][0]
-    draws = run.values[f"{first}, Naive-GP"]
-    by_draw, free = (np.array([one[key] for one in draws]) for key in ("mean", "unbounded"))
-    text = "Naive-GP needs no boundary and so checks the rest of the protocol. "
-    text += f"{first}, {len(draws)} draws: {_row(by_draw)}"
-    if first == "Census" and by_draw.shape[1] == len(_ASKED):
-        off = np.abs(by_draw.mean(axis=0) - np.array(_ASKED))
-        text += (
-            f"; the paper has {', '.join(f'{number:g}' for number in MEANS[first, 'gamma']['Naive-GP'] or ())}. "
-            + (f"All are within {_WITHIN} of it" if (off <= _WITHIN).all() else f"Not all are within {_WITHIN} of it")
-            + f" (off by {', '.join(f'{one:.3f}' for one in off)}), which the standard error makes a blunt test"
-        )
-    far = [column for one in draws for column in one["columns"]]
-    if far:
-        names, counts = np.unique([run.values[f"{first}, columns"][column] for column in far], return_counts=True)
-        text += (
-            f". Draws scatter by {by_draw[:, 0].std(ddof=1):.2f}: "
-            f"{100 * np.mean([one['far'] for one in draws]):.0f}% of the test rows, "
-            f"{100 * counts.max() / len(far):.0f}% of them for their {names[counts.argmax()]}, are far from every "
-            f"training row in raw units and carry {100 * np.mean([one['share'] for one in draws]):.0f}% of the "
-            "width"
-        )
-    return [
-        f"{text}. The number also says how far the search for lengths got: ours ends at 100, where the published "
-        f"one must; with lengths as long as evidence likes it would be {_row(free)}."
-    ]
-
-
-def _row(by_draw: np.ndarray) -> str:
-    return ", ".join(plus_minus(column) for column in by_draw.T)
-
-
-def _why_published(run: Run) -> list[str]:
-    words, gained = [], []
-    for name in run.settings["tables"]:
-        draws = table_draws(run, name)
-        counts = np.array([one["J"] for one in draws if "J" in one], dtype=float)
-        own, equal = (by_draws(draws, "published", what) for what in ("GPEC", "GPEC, equal J"))
-        always = sum(decreases(one) for one in own)
-        words.append(
-            f"{name}: falls throughout in {always} of {len(own)} draws (J {counts[:, 0].mean():,.0f} to "
-            f"{counts[:, -1].mean():,.0f}); on average it {verb(own)}, and with J made equal it {verb(equal)}"
-        )
-        gained += list((own / equal - 1)[counts > 1.1 * counts.min(axis=1, keepdims=True)])
-    found = "GPEC as published, draw by draw. " + "; ".join(words) + "."
-    if len(gained) > 1:
-        found += (
-            f" J itself moves the level: where a column had over a tenth more points than the least of its draw, it is "
-            f"{plus_minus(100 * np.array(gained), 0)}% wider than with that least number."
-        )
-    return [
-        found,
+        f"| | paper, gamma {gammas} | as published | J made equal | one protocol, GPEC | Naive-GP | attributions |",
+        "|---|---|---|---|---|---|---|",
+        *(_line(run, name) for name in tables),
         "",
-        *_naive_words(run),
-        "",
-        "Levels of BayesLIME and CXPlain cannot be compared with the paper's: our BayesLIME regresses on standardised "
-        "numbers, the authors' on raw ones, and our CXPlain explains the loss against the model's own probability.",
-    ]
-
-
-def _naive_words(run: Run) -> list[str]:
-    """Where the paper's Naive-GP says nothing but its prior."""
-    prior = [name for name in run.settings["tables"] if min(MEANS[name, "gamma"]["Naive-GP"] or (0,)) > 3.6]
-    return [
-        f"The paper's Naive-GP on {name} is close to 4, its prior: the lengths it learned had stayed far below "
-        "the distances between rows in raw units. With lengths up to 100 it is "
-        f"{cells(by_draws(table_draws(run, name), 'published', 'Naive-GP')).replace(' | ', ', ')}."
-        for name in prior
-    ]
-
-
-def _ours(run: Run) -> list[str]:
-    s = run.settings["table"]
-    gammas = s["gammas"]
-    titles = " | ".join(f"gamma {gamma}" for gamma in gammas)
-    found = [
-        f"**Block 3: ours.** J = {s['n_boundary']:,} in all columns, nearest pairs, standardised inputs, "
-        f"{run.settings['draws']} draws, lambda, rho and Naive-GP's length chosen once by evidence on a draw "
-        "apart; scales learned. All numbers are full widths of 95% intervals in units of the method's "
-        "attributions (probability; CXPlain: shares of a loss). The last column is the paired change.",
-        "",
-        f"| | method | {titles} | last less first, paired | in % |",
-        "|---|---|" + "---|" * (len(gammas) + 2),
-    ]
-    for name in run.settings["tables"]:
-        draws = table_draws(run, name)
-        rows = {method: by_draws(draws, "ours", method) for method in draws[0]["ours"]}
-        rows["*size of the attributions*"] = np.array([one["size"] for one in draws])
-        for method, by_draw in rows.items():
-            relative = 100 * (by_draw[:, -1] / by_draw[:, 0] - 1)
-            found.append(f"| {name} | {method} | {cells(by_draw)} | {change(by_draw)} | {plus_minus(relative, 0)} |")
-        leaves = np.array([one["leaves"] for one in draws]).mean(axis=0)
-        found.append(f"| {name} | *leaves* | {' | '.join(f'{count:,.0f}' for count in leaves)} | | |")
-    chosen = "; ".join(
-        f"{name} lambda {one['lam']:.2g}, rho {one['rho']:.2g}, length {one['length']:.2g}"
-        for name in run.settings["tables"]
-        for one in [run.values[f"{name}, parameters"]]
-    )
-    found += [
-        "",
-        f"Chosen by evidence: {chosen}.",
+        _in_short(run),
         "",
         f"![Width against regularisation](figures/{run.size}/table1_regularisation.png)",
         "",
-        f"**Does it hold?** {_in_short(run)}",
+        f"**Why they differ.** {_why(run)}",
         "",
-        *(f"- {_held(run, name)}" for name in run.settings["tables"]),
+        more(_HEADING),
     ]
-    return found
+
+
+def _line(run: Run, name: str) -> str:
+    draws = table_draws(run, name)
+    paper = ", ".join(f"{number:g}" for number in MEANS[name, "gamma"]["GPEC"] or ())
+    own, equal = (change(by_draws(draws, "published", what)) for what in ("GPEC", "GPEC, equal J"))
+    ours, naive = (percent(by_draws(draws, "ours", method)) for method in ("GPEC", "Naive-GP"))
+    size = percent(np.array([one["size"] for one in draws]))
+    return f"| {name} | {paper} | {own} | {equal} | {ours}% | {naive}% | {size}% |"
 
 
 def _in_short(run: Run) -> str:
     """For how many tables the claim holds, by each measure."""
-    tables = run.settings["tables"]
-
-    def count(block: str, method: str) -> int:
-        return sum(verdict(by_draws(table_draws(run, name), block, method)) == "falls" for name in tables)
-
-    naive = count("ours", "Naive-GP")
+    falls = {
+        what: _words(run, block, method).count("falls")
+        for what, block, method in (
+            ("own", "published", "GPEC"), ("equal", "published", "GPEC, equal J"), ("ours", "ours", "GPEC"),
+            ("naive", "ours", "Naive-GP"),
+        )
+    }  # fmt: skip
+    draws = {name: table_draws(run, name) for name in run.settings["tables"]}
+    sizes = {name: np.array([one["size"] for one in some]) for name, some in draws.items()}
+    shares = {name: by_draws(some, "ours", "GPEC") / sizes[name] for name, some in draws.items()}
     return (
-        f"Of {len(tables)} tables, GPEC's width falls on {count('published', 'GPEC')} as published, on "
-        f"{count('published', 'GPEC, equal J')} with J made equal, and on {count('ours', 'GPEC')} in attribution units"
-        + (f". So does Naive-GP's, on {naive}, and it knows nothing of the boundary." if naive else ".")
+        f"Of {len(run.settings['tables'])} tables, GPEC's width falls beyond its error on {falls['own']} as published, "
+        f"on {falls['equal']} with J made equal, and on {falls['ours']} with one protocol."
+        + (f" So does Naive-GP's, on {falls['naive']}, and it knows nothing of the boundary." if falls["naive"] else "")
+        + f" The attributions themselves get smaller on {_falling(run, sizes)} (last column); as a share of their "
+        f"size, GPEC's width falls on {_falling(run, shares)}."
     )
 
 
-def _held(run: Run, name: str) -> str:
-    draws = table_draws(run, name)
-    own, equal = (by_draws(draws, "published", what) for what in ("GPEC", "GPEC, equal J"))
-    ours = by_draws(draws, "ours", "GPEC")
-    size = np.array([one["size"] for one in draws])
-    word = {"falls": "holds", "rises": "fails", "unsettled": "is not settled"}
-    relative = ours / size
-    look = f"; a first look at J = 1,000 had found {_FIRST_LOOK[name]}" if name in _FIRST_LOOK else ""
-    return (
-        f"*{name}*: as published the claim {word[verdict(own)]} ({change(own)}), with J made equal it "
-        f"{word[verdict(equal)]} ({change(equal)}){look}; in attribution units, on one footing, it "
-        f"{word[verdict(ours)]} ({percent(ours)}%). The attributions themselves change by {percent(size)}%; as a "
-        f"share of their size GPEC's width {verb(relative)} ({percent(relative)}%)."
+def _falling(run: Run, numbers: dict[str, np.ndarray]) -> int:
+    return sum(verdict(numbers[name]) == "falls" for name in run.settings["tables"])
+
+
+def _why(run: Run) -> str:
+    gained, always, n = [], 0, 0
+    for name in run.settings["tables"]:
+        draws = table_draws(run, name)
+        counts = np.array([one["J"] for one in draws if "J" in one], dtype=float)
+        own, equal = (by_draws(draws, "published", what) for what in ("GPEC", "GPEC, equal J"))
+        gained += list((own / equal - 1)[counts > 1.1 * counts.min(axis=1, keepdims=True)])
+        always, n = always + sum(decreases(one) for one in own), n + len(own)
+    text = (
+        f"The paper has one draw; of our {n} draws of its protocol the width falls throughout in {always}. Its process "
+        "has unit scale, whatever the attributions are. And J differs between its columns"
     )
+    if len(gained) > 1:
+        text += (
+            ", which moves the level: with over a tenth more points it is "
+            f"{plus_minus(100 * np.array(gained), 0)}% wider"
+        )
+    return text + "."

@@ -10,22 +10,31 @@ import pandas as pd
 
 from gpec.explainers import BayesShap
 from gpec.gp import make_posterior
+from paper._ablation_report import (
+    BAYES,
+    ERRORS,
+    EXPLAINERS,
+    FEW,
+    MANY,
+    MEAN,
+    RESAMPLED,
+    report,
+    tables,
+    verdicts,
+)
 from paper._methods import fit_gpec
 from paper._planes import Plane, draw_plane, keep, pack, plane, unpack
-from paper._runs import Run, mean_and_error, plus_minus
+from paper._runs import Run
 
-BAYES, MEAN, DRAWN = "BayesSHAP", "Shapley sampling", "Shapley sampling, background rows drawn"
-EXPLAINERS = (BAYES, MEAN, DRAWN)
-MANY, FEW = 200, 5  # samples
-_RESAMPLED = 10  # explanations behind each variance of Shapley sampling (Eq. 3)
+__all__ = ["changes", "dense_variance", "draw", "report", "run", "sampled", "settings", "tables", "verdicts"]
+
 _FLOOR = 1e-6  # variance, below which noise is taken for rounding
-_ERRORS = 4.0  # standard errors that count as more than Monte-Carlo error, as there are many cells
 
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
     return {
         "planes": ["German Credit"] if size == "toy" else ["Census, age and hours", "German Credit"],
-        "draws": seeds or {"toy": 2, "small": 4, "paper": 20}[size],
+        "draws": seeds or {"toy": 2, "small": 4, "paper": 8}[size],
         "runs": {"toy": 3, "small": 6, "paper": 20}[size],
         "n_train": {"toy": 20}.get(size, 100),
         "n_boundary": {"toy": 100}.get(size, 1_000),
@@ -101,7 +110,7 @@ def changes(many: np.ndarray, few: np.ndarray) -> dict[str, Any]:
         "mean change": mean.mean(),
         "share higher": (mean > 0).mean(),
         "least change in errors": errors.min(),
-        "share lower beyond error": (errors < -_ERRORS).mean(),
+        "share lower beyond error": (errors < -ERRORS).mean(),
     }
 
 
@@ -117,7 +126,7 @@ def _noise(explainer: str, scene: Plane, contributions: np.ndarray, n: int, seed
     return np.maximum(sampled(chosen, n, rng).var(axis=0), _FLOOR)
 
 
-def sampled(contributions: np.ndarray, n: int, rng: np.random.Generator, repeats: int = _RESAMPLED) -> np.ndarray:
+def sampled(contributions: np.ndarray, n: int, rng: np.random.Generator, repeats: int = RESAMPLED) -> np.ndarray:
     """Shapley values, ``(repeats, rows, 2)``: means of ``n`` draws of an order of the features and a background row."""
     N, B = contributions.shape[:2]
     size = (repeats, N, n)
@@ -166,94 +175,3 @@ def draw(run: Run) -> None:
         what = "its parts" if "ablation" in figure_name else "what fewer samples change"
         figure.suptitle(f"Variance of the horizontal feature's attribution under unit scale, and {what}")
         keep(run, figure, figure_name)
-
-
-def adds_up(gaps: Any) -> bool:
-    """Whether combined variance and the sum of its parts agree, to a hundred-thousandth of the prior variance."""
-    return bool(np.max(gaps) < 1e-5)
-
-
-def exceeds(one: Any, other: Any) -> bool:
-    """Whether the first is larger, draw by draw: the logarithm of their ratio, beyond two standard errors."""
-    mean, error = mean_and_error(np.log(np.maximum(one, 1e-12)) - np.log(np.maximum(other, 1e-12)))
-    return bool(mean - 2 * error > 0)
-
-
-def report(run: Run) -> list[str]:
-    s = run.settings
-    names = s["planes"]
-    keys = [(name, explainer) for name in names for explainer in EXPLAINERS]
-    gaps = [gap for key in keys for gap in _draws(run, *key, "gap")]
-    noisier = [name for name in names if exceeds(*(_draws(run, name, e, "noise part") for e in (BAYES, MEAN)))]
-    fair = [name for name in names if exceeds(*(_draws(run, name, e, "noise part") for e in (BAYES, DRAWN)))]
-    lower = max(share for key in keys for share in _draws(run, *key, "share lower beyond error"))
-    least = min(z for key in keys for z in _draws(run, *key, "least change in errors"))
-    return [
-        "## Fig. 6 and 13: do the two parts of the uncertainty add up?",
-        "",
-        "**Question.** GPEC adds the uncertainty that the boundary leaves to that of the explainer's own noise. Can "
-        "the two be told apart, and does a poorer explanation raise the sum?",
-        "",
-        "**The paper** shows the combined uncertainty, the part without noise and their difference: BayesSHAP's "
-        f"noise part is larger than Shapley sampling's. With {FEW} samples instead of {MANY} uncertainty rises at "
-        "most points and falls at none.",
-        "",
-        f"**We find** ({s['draws']} draws of {s['n_train']} training rows, {s['runs']} runs of the explainer on each, "
-        f"lambda {s['lam']:g}, rho {s['rho']:g}; variances under unit scale, times 10,000). Shapley sampling starts "
-        f"from the mean row, as in the reference code; its variance comes from {_RESAMPLED} runs (Eq. 3). A second "
-        "version draws background rows instead, as BayesSHAP does:",
-        "",
-        f"| plane | explainer | boundary part | noise part, {MANY} samples | noise part, {FEW} samples | share of "
-        "cells higher |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {name} | {explainer} | {_scaled(run, name, explainer, 'boundary part')} | "
-            f"{_scaled(run, name, explainer, 'noise part')} | {_scaled(run, name, explainer, 'noise part, few')} | "
-            f"{np.mean(_draws(run, name, explainer, 'share higher')):.1%} |"
-            for name, explainer in keys
-        ),
-        "",
-        f"![Combined variance, boundary part and noise part](figures/{run.size}/fig06_ablation.png)",
-        "",
-        f"![Variance with {MANY} and with {FEW} samples, and the difference](figures/{run.size}/fig13_samples.png)",
-        "",
-        "**Does it hold?** The parts "
-        + ("add up" if adds_up(gaps) else "do NOT add up")
-        + ": Eq. 2, solved densely, differs from the fit without noise plus the noise part by at most "
-        f"{max(gaps):.0e} of the prior variance. BayesSHAP's noise part exceeds Shapley sampling's "
-        f"{_where(noisier, names)}, beyond two standard errors. "
-        + (
-            f"Fewer samples lower the variance of no cell by more than Monte-Carlo error ({_ERRORS:g} standard "
-            f"errors); the least change is {least:.1f} of them (where the variance is the prior's already, none is "
-            "possible)."
-            if lower == 0
-            else f"Fewer samples lower the variance of up to {lower:.1%} of the cells by more than {_ERRORS:g} "
-            "standard errors."
-        ),
-        "",
-        "**Why they differ.** Shapley sampling from one mean row has little to vary: with two features there are "
-        "only two orders. Where both explainers draw background rows, BayesSHAP's noise part exceeds the other's "
-        f"{_where(fair, names)}"
-        + (
-            ". "
-            if fair
-            else ": the advice to prefer Shapley sampling is one about the baseline, not about the explainer. "
-        )
-        + "The reference code also lifts every variance to at least 1e-4, which would hide most of both at 200 "
-        "samples; here the floor is 1e-6. `gpec`'s own Shapley sampling pairs each order with its reverse, so that "
-        "with two features it is exact and its noise part is 0.",
-    ]
-
-
-def _where(held: list[str], names: list[str]) -> str:
-    if len(held) == len(names):
-        return "on " + ("both planes" if len(names) > 1 else names[0])
-    return f"only on {held[0]}" if held else "on neither plane" if len(names) > 1 else f"not on {names[0]}"
-
-
-def _draws(run: Run, name: str, explainer: str, what: str) -> list[float]:
-    return [run.values[f"{name}, draw {i}"][explainer][what] for i in range(run.settings["draws"])]
-
-
-def _scaled(run: Run, name: str, explainer: str, what: str) -> str:
-    return plus_minus(1e4 * np.array(_draws(run, name, explainer, what)), 2)

@@ -11,12 +11,13 @@ from paper._models import TABLES, column_names
 from paper._published import MEANS
 from paper._regularisation_numbers import by_draws, table_draws
 from paper._regularisation_picture import draw_slopes
-from paper._regularisation_report import lines
-from paper._regularisation_truth import SAID
+from paper._regularisation_report import report, verdicts
+from paper._regularisation_tables import tables
+from paper._regularisation_truth import SAID, lead
 from paper._regularised import OURS, chosen_parameters, naive_draw, table_draw
 from paper._runs import Run
 
-__all__ = ["draw", "report", "run", "settings"]
+__all__ = ["draw", "lead", "report", "run", "settings", "tables", "verdicts"]
 
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
@@ -64,10 +65,6 @@ def draw(run: Run) -> None:
     _said_and_so(run)
 
 
-def report(run: Run) -> list[str]:
-    return lines(run)
-
-
 def _table_lines(run: Run, name: str) -> dict[str, np.ndarray]:
     """Numbers by line of the chart, ``(draws, levels)``; two levels are the least and the most regularised."""
     draws = table_draws(run, name)
@@ -83,13 +80,13 @@ def _table_lines(run: Run, name: str) -> dict[str, np.ndarray]:
 
 def _said_and_so(run: Run) -> None:
     """What each method says of a row against how much its explanation really changes, in the unregularised model."""
-    tables = run.settings["tables"]
-    methods = [method for method in SAID if method in table_draws(run, tables[0])[0]["stability"]["said"]]
+    names = run.settings["tables"]
+    methods = [method for method in SAID if method in table_draws(run, names[0])[0]["stability"]["said"]]
     figure, axes = plt.subplots(
-        len(tables), len(methods), figsize=(2.5 * len(methods), 2.6 * len(tables) + 0.3), layout="constrained",
+        len(names), len(methods), figsize=(2.5 * len(methods), 2.6 * len(names) + 0.3), layout="constrained",
         squeeze=False,
     )  # fmt: skip
-    for line, name in zip(axes, tables, strict=True):
+    for line, name in zip(axes, names, strict=True):
         draws = [one for one in table_draws(run, name) if "stability" in one]
         rows = [one["stability"]["rows"] for one in draws]
         actual = np.concatenate([one["actual"] for one in rows])
@@ -97,7 +94,7 @@ def _said_and_so(run: Run) -> None:
             said = np.concatenate([one[method] for one in rows])
             ax.plot(actual, said, ".", color="#0072B2", markersize=4, alpha=0.5, markeredgewidth=0)
             rank = np.mean([one["stability"]["rank"][method][0] for one in draws])
-            ax.set_title(f"{SAID[method] if name == tables[0] else ''}\nrank {rank:.2f}", fontsize=10)
+            ax.set_title(f"{SAID[method] if name == names[0] else ''}\nrank {rank:.2f}", fontsize=10)
             ax.set_ylim(0, 1.05 * max(float(said.max()), 1e-12))
             ax.set_xlim(0, None)
             ax.tick_params(labelsize=8)

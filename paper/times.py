@@ -18,36 +18,21 @@ from gpec.gp import learn_kernel, make_posterior
 from gpec.kernels import RBF
 from paper._methods import METHODS, attributions_of, fit_gpec
 from paper._models import images, network, problem
-from paper._runs import Run, mean_and_error, plus_minus
+from paper._runs import Run
+from paper._times_numbers import IMAGES, LEARNING, LEAST, PAPER_INFERENCE, PAPER_TRAINING, ours_of
+from paper._times_report import report, tables, verdicts
 
-# Table 2 and 3 in seconds for 100 rows, Table 4 in minutes.
-PAPER_INFERENCE = {
-    "Census": {"GPEC": 0.11, "Naive-GP": 0.00, "CXPlain": 0.05, "BayesSHAP": 140.40, "BayesLIME": 91.29},
-    "Online Shoppers": {"GPEC": 0.37, "Naive-GP": 0.00, "CXPlain": 0.06, "BayesSHAP": 54.56, "BayesLIME": 54.60},
-    "German Credit": {"GPEC": 0.07, "Naive-GP": 0.02, "CXPlain": 0.04, "BayesSHAP": 4.86, "BayesLIME": 4.83},
-    "MNIST": {"GPEC": 12.90, "Naive-GP": 8.95, "CXPlain": 9.76, "BayesSHAP": 42_467.0, "BayesLIME": 41_832.0},
-}
-PAPER_TRAINING = {
-    "Census": {"GPEC": 35.7, "sampling": 35.7, "Naive-GP": 0.02, "CXPlain": 1.07},
-    "Online Shoppers": {"GPEC": 22.5, "sampling": 22.4, "Naive-GP": 0.02, "CXPlain": 0.34},
-    "German Credit": {"GPEC": 22.4, "sampling": 22.4, "Naive-GP": 0.02, "CXPlain": 1.71},
-    "MNIST": {"GPEC": 94.4, "sampling": 34.5, "Naive-GP": 7.03, "CXPlain": 3.54},
-}
-LEARNING, PERTURBING = ("Naive-GP", "CXPlain"), ("BayesSHAP", "BayesLIME")
-IMAGES = "MNIST"
-_COMPARABLE = 10.0  # times GPEC's, or a tenth of it
-_ALONE = 2.0  # a factor that a single run must exceed
-_PAPER_POINTS = 10_000
+__all__ = ["draw", "naive", "report", "run", "settings", "tables", "timed", "verdicts"]
+
 _REPEATS = 3  # of each inference; the fastest counts
-_LEAST = 0.005  # seconds, shown as 0.00 in the paper
 _COLORS = ("#0072B2", "#56B4E9", "#009E73", "#D55E00", "#E69F00")
 
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
     toy, paper = size == "toy", size == "paper"
-    tables, shown = [name for name in PAPER_INFERENCE if name != IMAGES], {IMAGES: 3 if paper else 1}
+    tables, shown = [name for name in PAPER_INFERENCE if name != IMAGES], {IMAGES: 1}
     return {
-        "seeds": {"German Credit": 2} if toy else {**dict.fromkeys(tables, seeds or (10 if paper else 3)), **shown},
+        "seeds": {"German Credit": 2} if toy else {**dict.fromkeys(tables, seeds or 3), **shown},
         "n_boundary": 100 if toy else 10_000 if paper else 1_000,
         "n_explained": 10 if toy else 100,
         "n_query": 10 if toy else 100,
@@ -59,13 +44,13 @@ def settings(size: str, seeds: int | None) -> dict[str, Any]:
         "images": {
             "rho": 0.01,
             "hidden": [700, 400, 200, 100] if paper else [100, 50],
-            "n_train": 60_000 if paper else 6_000,
-            "n_epochs": 10 if paper else 3,
+            "n_train": 10_000 if paper else 6_000,
+            "n_epochs": 5 if paper else 3,
             "n_pool": 2_000 if paper else 600,
-            "attacks": [500, 50] if paper else [50, 5],
-            "n_perturbed": 100 if paper else 10,
-            "n_networks": 10 if paper else 2,
-            "n_learned": 1_000 if paper else 100,
+            "attacks": [100, 10] if paper else [50, 5],
+            "n_perturbed": 20 if paper else 10,
+            "n_networks": 3 if paper else 2,
+            "n_learned": 300 if paper else 100,
         },
     }
 
@@ -215,19 +200,6 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - started, found
 
 
-def _ours(run: Run, name: str, *path: str) -> np.ndarray:
-    """One number for each seed."""
-    found: list[Any] = [run.values[f"{name}, seed {seed}"] for seed in range(run.settings["seeds"][name])]
-    for word in path:
-        found = [one[word] for one in found]
-    return np.array(found, dtype=float)
-
-
-def _logs(run: Run, name: str, method: str) -> np.ndarray:
-    """Logarithms of the method's inference time over GPEC's in the same run."""
-    return np.log(_ours(run, name, "inference", method) / _ours(run, name, "inference", "GPEC"))
-
-
 def draw(run: Run) -> None:
     names = list(run.settings["seeds"])
     figure, axes = plt.subplots(
@@ -241,7 +213,7 @@ def draw(run: Run) -> None:
         ):
             for i, method in enumerate(shown):
                 color = _COLORS[METHODS.index(method)]
-                ours, theirs = _ours(run, name, what, method).mean(), max(paper[method], _LEAST)
+                ours, theirs = ours_of(run, name, what, method).mean(), max(paper[method], LEAST)
                 ax.plot([ours, theirs], [i, i], color="#D9D9D9", zorder=1)
                 ax.scatter(ours, i, color=color, s=45, zorder=2, label="ours" if i == 0 else None)
                 ax.scatter(
@@ -256,137 +228,3 @@ def draw(run: Run) -> None:
     axes[0, 0].legend(frameon=False, fontsize="small", loc="lower right")
     run.save(figure, "table02_times")
     plt.close(figure)
-
-
-def slower(logs: Any) -> bool:
-    """Whether a method takes longer than GPEC beyond two standard errors, or of a single run twice as long."""
-    mean, error = mean_and_error(logs)
-    return bool(mean > (2 * error if np.isfinite(error) else np.log(_ALONE)))
-
-
-def comparable(logs: Any) -> bool:
-    """Whether a method takes between a tenth and ten times as long as GPEC."""
-    return bool(abs(np.mean(logs)) <= np.log(_COMPARABLE))
-
-
-def report(run: Run) -> list[str]:
-    s = run.settings
-    names = list(s["seeds"])
-    runs = ", ".join(f"{name} {seeds}" for name, seeds in s["seeds"].items())
-    how = s["images"]
-    return [
-        "## Table 2, 3 and 4: how long does it take?",
-        "",
-        "**Question.** What does each method cost once, and what for every hundred rows?",
-        "",
-        "**The paper** finds that GPEC's inference takes about as long as that of other methods that learn beforehand, "
-        "and far less than perturbing every row; nearly all of its training is spent on sampling the boundary.",
-        "",
-        f"**We find** (runs: {runs}; {s['n_explained']} explained rows, {s['n_boundary']:,} boundary points, "
-        f"{s['n_samples']} perturbations; seconds of processor time, standard errors over runs; ratios are to GPEC in "
-        "the same run):",
-        "",
-        f"| inference, {s['n_query']} rows | | paper, s | ours, s | paper, ratio | ours, ratio |",
-        "|---|---|---|---|---|---|",
-        *(_inference_line(run, name, method) for name in names for method in METHODS),
-        "",
-        "| training | | paper, s | ours, s | ours over paper |",
-        "|---|---|---|---|---|",
-        *(line for name in names for line in _training_lines(run, name)),
-        "",
-        "The time to explain the training rows, which GPEC and Naive-GP share, is left out: "
-        + ", ".join(f"{name} {plus_minus(_ours(run, name, 'explanations'), 1)} s" for name in names)
-        + (
-            f". MNIST has a network 784-{'-'.join(map(str, how['hidden']))}-10 in place of 784-700-400-200-100-10, "
-            f"{how['attacks'][0]} and {how['attacks'][1]} attacks a class (paper: 500 and 50), {how['n_networks']} "
-            f"networks of CXPlain, and perturbs {how['n_perturbed']} images (scaled up to {s['n_query']}). "
-            "Fashion-MNIST has the same sizes and was left out; CIFAR-10 was not timed, as the paper used a GPU."
-            if IMAGES in names
-            else ". Images were not timed."
-        ),
-        "",
-        f"![Seconds of inference and training, ours and the paper's](figures/{run.size}/table02_times.png)",
-        "",
-        f"**Does it hold?** {_holds(run)}",
-        "",
-        f"**Why they differ.** {_why(run)}",
-    ]
-
-
-def _inference_line(run: Run, name: str, method: str) -> str:
-    paper, base = PAPER_INFERENCE[name][method], PAPER_INFERENCE[name]["GPEC"]
-    ratio = f"{paper / base:,.{0 if paper > 10 * base else 2}f}" if paper else f"< {_LEAST / base:.2g}"
-    mean, error = mean_and_error(_logs(run, name, method))
-    own = f"{np.exp(mean):,.2f}" + (f" ± {np.exp(mean) * error:.2f}" if np.isfinite(error) and error > 0 else "")
-    ours = plus_minus(_ours(run, name, "inference", method))
-    return f"| {name} | {method} | {paper:,.2f} | {ours} | {'1' if method == 'GPEC' else ratio} | {own} |"
-
-
-def _training_lines(run: Run, name: str) -> list[str]:
-    lines = []
-    for word in ("GPEC", "sampling", *LEARNING):
-        paper = 60 * PAPER_TRAINING[name][word]
-        ours = _ours(run, name, "sampling") if word == "sampling" else _ours(run, name, "training", word)
-        title = "of it, sampling" if word == "sampling" else word
-        lines.append(f"| {name} | {title} | {paper:,.0f} | {plus_minus(ours, 2)} | {ours.mean() / paper:.1g} |")
-    return lines
-
-
-def _holds(run: Run) -> str:
-    names = list(run.settings["seeds"])
-    pairs = [(name, method) for name in names for method in PERTURBING]
-    beaten = [pair for pair in pairs if slower(_logs(run, *pair))]
-    factors = [float(np.exp(_logs(run, *pair).mean())) for pair in pairs]
-    theirs = [PAPER_INFERENCE[name][method] / PAPER_INFERENCE[name]["GPEC"] for name, method in pairs]
-    learned = [(name, method) for name in names for method in LEARNING]
-    alike = [pair for pair in learned if comparable(_logs(run, *pair))]
-    every = len(beaten) == len(pairs)
-    return (
-        f"GPEC is faster than perturbing in {'all' if every else len(beaten)} of the {len(pairs)} comparisons with "
-        f"BayesSHAP and BayesLIME; their time is {min(factors):,.1f} to {max(factors):,.0f} times GPEC's, in the paper "
-        f"{min(theirs):,.0f} to {max(theirs):,.0f}. It is within a factor of {_COMPARABLE:g} of the methods that learn "
-        f"in {'all' if len(alike) == len(learned) else len(alike)} of {len(learned)}. Sampling takes "
-        + ", ".join(f"{_share(run, name):.0%} of GPEC's training on {name}" for name in names)
-        + f"; in the paper, {_paper_shares(names)}."
-    )
-
-
-def _share(run: Run, name: str) -> float:
-    return float((_ours(run, name, "sampling") / _ours(run, name, "training", "GPEC")).mean())
-
-
-def _paper_shares(names: list[str]) -> str:
-    shares = [PAPER_TRAINING[name]["sampling"] / PAPER_TRAINING[name]["GPEC"] for name in names]
-    return f"{min(shares):.0%} to {max(shares):.0%}" if len(shares) > 1 else f"{shares[0]:.0%}"
-
-
-def _why(run: Run) -> str:
-    def gain(method: str) -> float:
-        """How many times the paper's seconds are ours; geometric mean over the data sets."""
-        logs = [
-            np.log(max(PAPER_INFERENCE[name][method], _LEAST) / _ours(run, name, "inference", method).mean())
-            for name in run.settings["seeds"]
-        ]
-        return float(np.exp(np.mean(logs)))
-
-    gains = {method: gain(method) for method in ("GPEC", *PERTURBING)}
-    uneven = min(gains[method] for method in PERTURBING) > 3 * gains["GPEC"]
-    return (
-        "Seconds of two machines and two implementations say little; against the paper's, our "
-        + ", ".join(f"{method} takes 1/{factor:,.0f}" for method, factor in gains.items())
-        + " of the time. "
-        + (
-            "BayesSHAP and BayesLIME gain most; here all perturbations of many rows go to the model in one call, so we "
-            "take the gap that the paper reports to be in good part one of implementation. "
-            if uneven
-            else ""
-        )
-        + (
-            f"GPEC has {run.settings['n_boundary']:,} boundary points on tables here and up to {_PAPER_POINTS:,} in "
-            "the paper, and its time grows with them: with as many, it would gain less. "
-            if run.settings["n_boundary"] < _PAPER_POINTS
-            else ""
-        )
-        + "The boundary is found by bisection here, between rows of different classes, where the paper attacks rows of "
-        "tables without gradients."
-    )

@@ -27,7 +27,8 @@ def site(tmp_path_factory):
     (folder / "benchmarks").mkdir()
     shutil.copy(ROOT / "benchmarks" / "RESULTS.md", folder / "benchmarks")
     shutil.copytree(ROOT / "paper" / "figures", folder / "paper" / "figures")
-    shutil.copy(ROOT / "paper" / "RESULTS.md", folder / "paper")
+    for name in ("RESULTS.md", "TABLES.md"):
+        shutil.copy(ROOT / "paper" / name, folder / "paper")
     options = ["-W", "--keep-going", "-q", "-b", "html", "-D", "plot_gallery=0"]
     command = [sys.executable, "-m", "sphinx", *options, str(folder / "docs"), str(folder / "html")]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)  # noqa: S603

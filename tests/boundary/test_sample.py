@@ -187,6 +187,20 @@ def test_two_classes_may_be_named_the_other_way_round(binary):
     assert other.n_rows - before == 200  # and yet it was looked at, not taken on trust
 
 
+@pytest.mark.parametrize(("error", "belongs"), [(1e-6, True), (1e-4, True), (1e-2, False)])
+def test_rounding_of_the_model_is_forgiven_but_not_another_boundary(binary, error, belongs):
+    def rounding(rows):  # as a network in single precision does: it depends on how many rows are asked about
+        return plane(rows + (error if len(rows) == 100 else 0.0))
+
+    assert binary.residual.max() < 1e-6
+    checked = judge(rounding, X)
+    if belongs:
+        binary.require_belongs(checked, seed=0)
+    else:
+        with pytest.raises(ModelMismatchError, match="100 of 100 points"):
+            binary.require_belongs(checked, seed=0)
+
+
 def test_too_few_points(binary):
     binary.take(np.arange(10)).require_belongs(judge(plane, X), seed=0)
     with pytest.raises(InputError, match=r"boundary has \[9\] points by class, but this model needs at least 10"):

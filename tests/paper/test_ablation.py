@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from paper.__main__ import run_part
+from paper._ablation_report import BAYES, DRAWN, EXPLAINERS, adds_up, exceeds
 from paper._planes import plane
 
 from paper import ablation
@@ -16,8 +17,9 @@ def run(tmp_path_factory):
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
     assert made == {f"{name}.{kind}" for name in ("fig06_ablation", "fig13_samples") for kind in ("png", "svg")}
-    text = "\n".join(ablation.report(run))
+    text = "\n".join([*ablation.report(run), *ablation.tables(run)])
     assert "The parts add up" in text
+    assert text.count("figures/toy/") == 2
     assert "nan" not in text
 
 
@@ -73,18 +75,27 @@ def test_changes_beyond_error_are_told_from_chance():
 
 
 def test_verdicts():
-    assert ablation.adds_up([1e-7, 1e-9])
-    assert not ablation.adds_up([1e-7, 1e-3])
-    assert ablation.exceeds([2.0, 20.0, 200.0], [1.0, 9.0, 110.0])
-    assert not ablation.exceeds([2.0, 1.0, 1.0], [1.0, 2.0, 1.0])
+    assert adds_up([1e-7, 1e-9])
+    assert not adds_up([1e-7, 1e-3])
+    assert exceeds([2.0, 20.0, 200.0], [1.0, 9.0, 110.0])
+    assert not exceeds([2.0, 1.0, 1.0], [1.0, 2.0, 1.0])
 
 
 def test_the_report_says_the_opposite_of_other_numbers(run):
     for values in run.values.values():
-        for explainer in ablation.EXPLAINERS:
+        for explainer in EXPLAINERS:
             values[explainer].update({"gap": 0.1, "noise part": 1.0, "share lower beyond error": 0.3})
-        values[ablation.BAYES]["noise part"] = 0.1
+        values[BAYES]["noise part"] = 0.1
     text = "\n".join(ablation.report(run))
     assert "do NOT add up" in text
     assert "up to 30.0% of the cells" in text
     assert "not on German Credit" in text
+    assert [one.verdict for one in ablation.verdicts(run)] == ["fails", "fails", "fails"]
+    for i, values in enumerate(run.values.values()):
+        for explainer in EXPLAINERS:
+            values[explainer].update({"gap": 0.0, "noise part": 1.0, "share lower beyond error": 0.0})
+        values[BAYES]["noise part"] = 5.0 + i
+    assert [one.verdict for one in ablation.verdicts(run)] == ["holds", "holds", "holds"]
+    for values in run.values.values():
+        values[DRAWN]["noise part"] = 9.0
+    assert ablation.verdicts(run)[1].verdict == "holds in part"

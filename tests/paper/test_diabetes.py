@@ -1,8 +1,12 @@
 """Fig. 7 at a toy size, and what its verdicts say of made-up numbers."""
 
+import copy
+
 import numpy as np
 import pytest
 from paper.__main__ import run_part
+from paper._diabetes import MAIN, SHOWN
+from paper._diabetes_report import differs, readings, summary, verdict, where
 
 from paper import _diabetes, diabetes
 
@@ -15,18 +19,18 @@ def run(tmp_path_factory):
 def test_picture_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
     assert made == {"fig07_diabetes.png", "fig07_diabetes.svg"}
-    text = "\n".join(diabetes.report(run))
+    text = "\n".join([*diabetes.report(run), *diabetes.tables(run)])
     assert "fig07_diabetes.png" in text
     assert "nan" not in text
     assert 0.8 < run.values["fold 0"]["AUROC"] < 1
-    assert sum(run.values["fold 0"][diabetes.SHOWN]["thirds"]) == pytest.approx(1)
+    assert sum(run.values["fold 0"][SHOWN]["thirds"]) == pytest.approx(1)
 
 
 def test_everybody_is_a_test_patient_once():
     s = diabetes.settings("small", None)
-    tests = [_diabetes.split(s, diabetes.MAIN, fold)[1] for fold in range(s["folds"])]
+    tests = [_diabetes.split(s, MAIN, fold)[1] for fold in range(s["folds"])]
     assert sorted(np.concatenate(tests)) == list(range(3_329))
-    train, test = _diabetes.split(s, diabetes.MAIN, 2)
+    train, test = _diabetes.split(s, MAIN, 2)
     assert not set(train) & set(test)
 
 
@@ -43,11 +47,11 @@ def test_means_of_tertiles_leave_out_who_was_not_checked():
 
 
 def test_verdict_needs_two_standard_errors_on_the_right_side():
-    assert diabetes.verdict([0.5, 0.6, 0.4], 1) == "holds"
-    assert diabetes.verdict([-0.5, -0.6, -0.4], 1).startswith("does not hold")
-    assert diabetes.verdict([0.5, -0.6, 0.4], 1) == "cannot be told"
-    assert diabetes.differs([1.0, 1.1, 0.9], [2.0, 2.2, 1.9])
-    assert not diabetes.differs([1.0, 2.0, 0.9], [2.0, 1.0, 1.0])
+    assert verdict([0.5, 0.6, 0.4], 1) == "holds"
+    assert verdict([-0.5, -0.6, -0.4], 1).startswith("does not hold")
+    assert verdict([0.5, -0.6, 0.4], 1) == "cannot be told"
+    assert differs([1.0, 1.1, 0.9], [2.0, 2.2, 1.9])
+    assert not differs([1.0, 2.0, 0.9], [2.0, 1.0, 1.0])
 
 
 def test_claims_follow_the_numbers(run):
@@ -58,18 +62,28 @@ def test_claims_follow_the_numbers(run):
             "sodium": {name: dict(fold) for name in ("below 135", "135 to 145")},
             "hospital_stays": {"0 or 1": dict(fold), "2": {**fold, "size": size}, "3 or 4": dict(fold)},
         }
-        return {diabetes.SHOWN: {"groups": groups}}
+        return {SHOWN: {"groups": groups}}
 
     for sign, word in ((1, "holds"), (-1, "does not hold: the opposite is true")):
-        lines = diabetes._claims([with_two_stays(np.exp(sign * x)) for x in (0.9, 1.0, 1.1)])
-        line = next(line for line in lines if "two hospital stays: important" in line)
-        assert line.endswith(f"| {word} |")
+        found = readings([with_two_stays(np.exp(sign * x)) for x in (0.9, 1.0, 1.1)])
+        assert next(one for one in found if one.says == "two hospital stays: important").verdict == word
         held, against = (1, 0) if sign > 0 else (0, 1)
         # the size at three or four stays, over that at two, moves the other way
-        assert f"{2 * held} hold, 4 cannot be told and {2 * against} are" in diabetes._summary(lines)
+        assert f"{2 * held} hold, 4 cannot be told and {2 * against} are" in summary(found)
+
+
+@pytest.mark.parametrize(("shift", "low", "words"), [(0.0, 0.9, ["holds", "holds"]), (-0.2, 0.1, ["fails", "fails"])])
+def test_verdicts_follow_the_numbers(run, shift, low, words):
+    other = copy.copy(run)
+    other.values = copy.deepcopy(run.values)
+    for fold in range(run.settings["folds"]):
+        other.values[f"fold {fold}"]["AUROC"] = 0.92 + shift
+        other.values[f"fold {fold}"][SHOWN]["thirds"] = [low, 1 - low, 0.0]
+    assert [one.verdict for one in diabetes.verdicts(other)[:2]] == words
+    assert ("NOT reproduced" in "\n".join(diabetes.report(other))) == (shift < 0)
 
 
 def test_majority_is_told_for_each_scale():
-    assert diabetes._where([], ["a", "b"]) == "holds on no scale"
-    assert diabetes._where(["a"], ["a", "b"]) == "holds only on the scale: a"
-    assert diabetes._where(["a", "b"], ["a", "b"]) == "holds on every scale"
+    assert where([], ["a", "b"]) == "holds on no scale"
+    assert where(["a"], ["a", "b"]) == "holds only on the scale: a"
+    assert where(["a", "b"], ["a", "b"]) == "holds on every scale"

@@ -22,8 +22,8 @@ def scene():
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
     assert made == {f"{name}.{kind}" for name in ("fig04_heatmaps_x", "fig14_heatmaps_y") for kind in ("png", "svg")}
-    text = "\n".join(heatmaps.report(run))
-    assert "**Does it hold?**" in text
+    text = "\n".join([*heatmaps.report(run), *heatmaps.tables(run)])
+    assert text.count("figures/toy/") == 2
     assert "nan" not in text
 
 
@@ -119,5 +119,16 @@ def test_the_report_says_the_opposite_of_other_numbers(run):
             one = run.values[f"Synthetic, draw {draw}"][method]
             one["variation"], one["region over rest"] = [1.0, 1.0], [0.5, 0.5]
     text = "\n".join(heatmaps.report(run))
-    assert "beyond two standard errors, for no plane" in text
-    assert "does not hold for BayesSHAP on Synthetic; BayesLIME on Synthetic; CXPlain on Synthetic" in text
+    assert "where the paper sees it on no plane" in text
+    assert "as much as GPEC: BayesSHAP on Synthetic; BayesLIME on Synthetic; CXPlain on Synthetic" in text
+    assert [one.verdict for one in heatmaps.verdicts(run)] == ["fails", "fails"]
+    for draw in (0, 1):
+        for method in METHODS:
+            one = run.values[f"Synthetic, draw {draw}"][method]
+            one["variation"] = [1.0 if method == "GPEC" else 0.1] * 2
+            one["region over rest"] = [2.0 + draw / 10] * 2
+            one["agreement with changes"] = [0.9 if method == "GPEC" else 0.1] * 2
+    text = "\n".join(heatmaps.report(run))
+    assert "where the paper sees it on all planes" in text
+    assert "GPEC's follows the truth best: its rank correlation is 0.90" in text
+    assert [one.verdict for one in heatmaps.verdicts(run)] == ["holds", "holds"]

@@ -1,5 +1,7 @@
 """Fig. 1, 3 and 9 at a toy size, and what their verdicts say of made-up numbers."""
 
+import copy
+
 import numpy as np
 import pytest
 from paper.__main__ import run_part
@@ -18,8 +20,8 @@ def test_pictures_and_report_are_made(run):
     assert made == {
         f"{name}.{kind}" for name in ("fig01_smoothness", "fig03_kernel", "fig09_balls") for kind in ("png", "svg")
     }
-    text = "\n".join(illustrations.report(run))
-    assert text.count("**Does it hold?**") == 2
+    text = "\n".join([*illustrations.report(run), *illustrations.tables(run)])
+    assert text.count("figures/toy/") == 3
     assert "nan" not in text
 
 
@@ -62,6 +64,18 @@ def test_the_report_says_the_opposite_of_other_numbers(run):
     patients = run.values["patients"]["complex boundary"]
     kept = patients["B"]["top"]
     patients["B"]["top"] = "cholesterol"
-    assert "**Does it hold?** No" in "\n".join(illustrations.report(run))
+    assert "**Fails.** Two patients" in "\n".join(illustrations.report(run))
+    assert illustrations.verdicts(run)[0].verdict == "fails"
     patients["B"]["top"] = kept
-    assert "**Does it hold?** Yes" in "\n".join(illustrations.report(run))
+    assert "**Holds.** Two patients" in "\n".join(illustrations.report(run))
+
+
+@pytest.mark.parametrize(
+    ("near", "word"), [((0.1, 0.1, 0.1), "holds"), ((0.9, 0.9, 0.1), "holds in part"), ((0.9, 0.9, 0.9), "fails")]
+)
+def test_the_verdict_on_balls_follows_the_numbers(run, near, word):
+    kept = copy.deepcopy(run.values)
+    for name in ("x2 = 2 cos(10 / x1)", "x2 = abs(x1)"):
+        run.values[f"balls, {name}"] = {f"{rho:g}": [x, 0.5] for rho, x in zip(run.settings["rhos"], near, strict=True)}
+    assert illustrations.verdicts(run)[1].verdict == word
+    run.values = kept

@@ -7,6 +7,7 @@ import pytest
 import torch
 from paper.__main__ import run_part
 from paper._image_intervals import OneAgainstRest, _by_superpixels, _half_and_half, best_known, facts_of
+from paper._images_report import compare, ratios
 
 from gpec.images import superpixels
 from paper import images
@@ -34,8 +35,9 @@ def text(run):
 def test_pictures_and_report_are_made(whole):
     made = {path.name for path in (whole.folder / "figures" / "toy").iterdir()}
     assert made == {f"fig08_images{block}.{kind}" for block in ("", "_published") for kind in ("png", "svg")}
-    assert "**Does it hold?**" in text(whole)
-    assert "nan" not in text(whole)
+    assert "wider where the image is blank on" in text(whole)
+    assert "nan" not in text(whole) + "\n".join(images.tables(whole))
+    assert len(text(whole).split()) <= 330  # of which the table is a part
 
 
 def test_the_class_keeps_its_probability():
@@ -48,7 +50,7 @@ def test_the_class_keeps_its_probability():
 def test_with_equal_noise_all_superpixels_have_one_width(whole):
     half = np.array(whole.values[KEY]["panel"]["equal noise"]["half"])
     np.testing.assert_allclose(half, half[0, 0], rtol=1e-4)
-    assert images.compare(images.ratios(whole, "digits", "equal noise", "width")) == "equal"
+    assert compare(ratios(whole, "digits", "equal noise", "width")) == "equal"
 
 
 def test_facts_are_those_of_object_and_blank_superpixels():
@@ -90,7 +92,7 @@ def test_the_class_known_best_has_most_sure_and_right_answers():
     [([1, 1, 1], "equal"), ([1.2, 1.3, 1.25], "wider"), ([0.5, 0.6], "narrower"), ([0.5, 1.0, 1.9], "not different")],
 )
 def test_a_difference_counts_beyond_two_standard_errors(ratio, word):
-    assert images.compare(ratio) == word
+    assert compare(ratio) == word
 
 
 def test_the_report_follows_the_numbers(run):
@@ -100,10 +102,13 @@ def test_the_report_follows_the_numbers(run):
         fact["blank"] = {"width": 2.0 + 0.01 * i, "size": 0.9, "firm": 0.0}
     said = text(run)
     assert "wider where the image is blank on digits" in said
-    assert "as published with BayesLIME's noise 25% on digits" in said
+    assert "| as published, BayesLIME's noise | digits | 2.0" in said
+    assert "| 25% | 0% |" in said
+    assert [one.verdict for one in images.verdicts(run)] == ["holds", "holds"]
     assert "most of what the published picture shows is chance" in said
     for fact in blocks["BayesLIME's noise"]:
-        fact["blank"] = {"width": 0.5, "size": 0.01, "firm": 0.0}
+        fact["blank"] = {"width": 0.5, "size": 0.01, "firm": 0.25}
     said = text(run)
     assert "wider where the image is blank on none of digits" in said
     assert "chance" not in said
+    assert [one.verdict for one in images.verdicts(run)] == ["fails", "fails"]

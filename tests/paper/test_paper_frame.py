@@ -1,6 +1,7 @@
 """The frame of all scripts: results that are kept, the report, the command."""
 
 import json
+import re
 import sys
 from functools import partial
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from paper._runs import Run, mean_and_error, plus_minus
 
 from paper import __main__ as command
+from paper import _report
 
 
 class InterruptedRunError(Exception):
@@ -170,6 +172,7 @@ def test_the_report_takes_the_largest_size_of_each(scripts, tmp_path):
     command.write_report(tmp_path)
     text = (tmp_path / "RESULTS.md").read_text()
     assert text.startswith((command.HERE / "opening.md").read_text().splitlines()[0])
+    assert "Nothing has been run yet." in text  # these scripts judge nothing
     closing = "\n" + (command.HERE / "closing.md").read_text()
     assert text.endswith("\n\n## one at paper\n3\n" + closing)
     command.run_part("three", "small", folder=tmp_path)
@@ -201,3 +204,79 @@ def test_an_unknown_name_is_refused_before_anything_is_run(scripts, ask, capsys)
     assert stopped.value.code == 2
     assert "there is no two; choose among one, three, or report" in capsys.readouterr().err
     assert scripts == []
+
+
+@pytest.fixture
+def judging():
+    """A script with a lead, tables and verdicts, and one with a report only."""
+    claims = [
+        _report.Claim("Fig. 2", "it rises", "by eye", "1 of 2", "holds in part"),
+        _report.Claim("First of all", "it is so", "not asked", "3", "fails"),
+        _report.Claim("Nowhere", "it is not told", "", "", "fails"),
+    ]
+    full = SimpleNamespace(
+        lead=lambda run: ["## First of all: is it so?", "", "No."],
+        report=lambda run: ["## Fig. 2: does it rise?", "", "In part."],
+        tables=lambda run: ["## Fig. 2", "", "| 1.2345 |"],
+        verdicts=lambda run: claims,
+    )
+    return [(full, None), (SimpleNamespace(report=lambda run: ["## Fig. 3: what else?"]), None)]
+
+
+def test_the_first_page_has_every_verdict_with_a_link_to_its_section(judging):
+    text = _report.results(judging)
+    assert "Of 3 claims 1 holds in part, 2 fail." in text
+    lines = [line for line in text.splitlines() if line.endswith("** |")]
+    assert lines == [
+        "| [First of all](#first-of-all-is-it-so) | it is so | not asked | 3 | **fails** |",
+        "| [Fig. 2](#fig-2-does-it-rise) | it rises | by eye | 1 of 2 | **holds in part** |",
+        "| Nowhere | it is not told |  |  | **fails** |",
+    ]
+    assert (
+        text.index("## What holds") < text.index("## First of all") < text.index("## Fig. 2") < text.index("## Fig. 3")
+    )
+    assert "1.2345" not in text
+
+
+def test_the_appendix_has_the_tables_of_those_that_have_some(judging):
+    text = _report.appendix(judging)
+    assert "## Fig. 2\n\nIn short: [Fig. 2: does it rise?](RESULTS.md#fig-2-does-it-rise).\n\n| 1.2345 |\n" in text
+    assert "Fig. 3: what else?" not in text
+    assert "## Choices made after looking" in text
+
+
+def test_verdicts_on_several_cases():
+    assert [_report.judged(n, 2) for n in (0, 1, 2)] == ["fails", "holds in part", "holds"]
+    assert _report.overall(["fails", "fails"]) == "**Fails.**"
+    assert _report.overall(["fails", "holds"]) == "**Holds in part.**"
+    assert _report.overall(["fails", "unsettled"]) == "**Fails.**"
+    assert _report.more("Fig. 1, 3, 9") == "All numbers: [Fig. 1, 3, 9](TABLES.md#fig-1-3-9)."
+
+
+def headings(name):
+    return [line[3:] for line in (command.HERE / name).read_text().splitlines() if line.startswith("## ")]
+
+
+def test_links_between_report_and_appendix_lead_somewhere():
+    text = {name: (command.HERE / name).read_text() for name in ("RESULTS.md", "TABLES.md")}
+    places = {name: {_report.slug(title) for title in headings(name)} for name in text}
+    seen = 0
+    for here, words in text.items():
+        for name, place in re.findall(r"\]\((\w*\.?m?d?)#([^)]+)\)", words):
+            assert place in places[name or here], (here, name, place)
+            seen += 1
+    assert seen > 20
+
+
+def test_every_figure_of_the_paper_is_in_one_of_the_two():
+    text = "".join((command.HERE / name).read_text() for name in ("RESULTS.md", "TABLES.md"))
+    pictures = re.findall(r"\]\((figures/[^)]+)\)", text)
+    assert len(pictures) == len(set(pictures))
+    assert [path for path in pictures if not (command.HERE / path).exists()] == []
+    shown = {int(n) for path in pictures for n in re.findall(r"/fig(\d\d)_", path)}
+    assert shown == set(range(1, 15)) - {2}  # Fig. 2 is a sketch of the method
+
+
+def test_the_report_is_short_enough_to_be_read():
+    words = (command.HERE / "RESULTS.md").read_text().split()
+    assert len([word for word in words if re.search(r"\w", word)]) <= 4_000

@@ -10,7 +10,7 @@ import pytest
 from paper._models import Problem, booster
 from paper._published import LEVELS, MEANS
 from paper._regularisation_numbers import verdict
-from paper._regularisation_report import lines
+from paper._regularisation_report import fall
 from paper._runs import Run
 from paper._stability import agreement, published_boundary, published_naive, real_changes
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -129,7 +129,7 @@ def test_toy_runs_draws_and_goes_on(toy):
 
 
 def test_the_report_says_what_the_numbers_say(toy):
-    told = "\n".join(lines(toy))
+    told = "\n".join(regularisation.tables(toy))
     assert "German Credit" in told
     assert "not settled" in told  # one draw of the published protocol settles nothing
 
@@ -146,12 +146,38 @@ def test_the_report_says_what_the_numbers_say(toy):
             stability["said"] = {method: [said[seed][0], said[seed][-1]] for method in stability["said"]}
             stability["actual"] = [actual[seed][0], actual[seed][-1]]
             other.values[f"German Credit, draw {seed}"] = new
-        return "\n".join(lines(other))
+        return other
+
+    def tables(run):
+        return "\n".join(regularisation.tables(run))
 
     rises = [row[::-1] for row in FALLS]
-    down, up = with_numbers(FALLS, FALLS), with_numbers(rises, FALLS)
-    assert "as published the claim holds" in down
-    assert "as published the claim fails" in up
-    assert "GPEC, published on 1" in down
-    assert "GPEC, published on 0" in up
-    assert "GPEC, published on 1" in with_numbers(rises, rises)  # noticing a rise is noticing, too
+    down, up, both = with_numbers(FALLS, FALLS), with_numbers(rises, FALLS), with_numbers(rises, rises)
+    assert "as published the claim holds" in tables(down)
+    assert "as published the claim fails" in tables(up)
+    assert "GPEC, published on 1" in tables(down)
+    assert "GPEC, published on 0" in tables(up)
+    assert "GPEC, published on 1" in tables(both)  # noticing a rise is noticing, too
+    assert [one.verdict for one in regularisation.verdicts(down)] == ["holds"] * 4
+    assert [one.verdict for one in regularisation.verdicts(up)] == ["holds", "fails", "fails", "fails"]
+    assert [one.verdict for one in regularisation.verdicts(both)][:2] == ["fails", "holds"]
+    assert "more stable on 1 of 1 tables; GPEC as published notices on 0 of 1" in "\n".join(regularisation.lead(up))
+    assert "\n**Fails.**" in "\n".join(regularisation.report(up))
+    assert "\n**Holds.**" in "\n".join(regularisation.report(down))
+
+
+def test_the_best_guide_is_the_one_with_the_highest_rank(toy):
+    assert "The best guide is our own interval" in "\n".join(regularisation.lead(toy))
+    other = copy.copy(toy)
+    other.values = copy.deepcopy(toy.values)
+    ranks = other.values["German Credit, draw 0"]["stability"]["rank"]
+    ranks["BayesLIME"] = [1.0, 1.0]
+    ranks["gpec, similar rows"] = [0.5, 0.5]
+    assert "The best guide is BayesLIME, ahead of our own interval (0.50)" in "\n".join(regularisation.lead(other))
+
+
+def test_what_falls_nowhere_is_unsettled_unless_it_rises():
+    assert fall(["falls", "falls"]) == "holds"
+    assert fall(["falls", "rises"]) == fall(["falls", "unsettled"]) == "holds in part"
+    assert fall(["unsettled", "unsettled"]) == "unsettled"
+    assert fall(["unsettled", "rises"]) == "fails"

@@ -17,8 +17,8 @@ def run(tmp_path_factory):
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
     assert made == {"fig10_german_credit.png", "fig10_german_credit.svg"}
-    text = "\n".join(sensitivity.report(run))
-    assert "**Does it hold?**" in text
+    text = "\n".join([*sensitivity.report(run), *sensitivity.tables(run)])
+    assert text.count("figures/toy/") == 1
     assert "nan" not in text
 
 
@@ -54,5 +54,10 @@ def test_the_report_says_the_opposite_of_other_numbers(run):
             one["agreement with changes"] = 0.9
     text = "\n".join(sensitivity.report(run))
     assert "with lambda at every rho on no plane" in text
-    assert "the one follows the other" in text
+    assert "the width follows them" in text
     assert "no choice makes" not in text
+    assert sensitivity.verdicts(run)[0].verdict == "fails"
+    for i in range(2):
+        for j, one in enumerate(run.values[f"German Credit, draw {i}"].values()):
+            one["mean"] = 1.0 + j + i / 100
+    assert sensitivity.verdicts(run)[0].verdict == "holds"

@@ -8,6 +8,7 @@ import pytest
 import torch
 from paper.__main__ import run_part
 from paper._methods import METHODS
+from paper._times_numbers import PERTURBING, comparable, slower
 
 from paper import times
 
@@ -20,7 +21,7 @@ def run(tmp_path_factory):
 def test_picture_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
     assert made == {"table02_times.png", "table02_times.svg"}
-    text = "\n".join(times.report(run))
+    text = "\n".join([*times.report(run), *times.tables(run)])
     assert "| German Credit | of it, sampling | 1,344 |" in text
     assert "Images were not timed" in text
     assert "nan" not in text
@@ -53,26 +54,33 @@ def test_seconds_are_those_of_the_processor():
 
 
 def test_slower_and_comparable_follow_the_ratios():
-    assert times.slower(np.log([8.0, 9.0, 10.0]))
-    assert not times.slower(np.log([0.1, 0.2, 0.1]))
-    assert not times.slower(np.log([0.1, 9.0, 1.1]))
-    assert times.slower(np.log([3.0]))
-    assert not times.slower(np.log([1.5]))
-    assert times.comparable(np.log([0.2, 0.3]))
-    assert not times.comparable(np.log([0.02, 0.03]))
+    assert slower(np.log([8.0, 9.0, 10.0]))
+    assert not slower(np.log([0.1, 0.2, 0.1]))
+    assert not slower(np.log([0.1, 9.0, 1.1]))
+    assert slower(np.log([3.0]))
+    assert not slower(np.log([1.5]))
+    assert comparable(np.log([0.2, 0.3]))
+    assert not comparable(np.log([0.02, 0.03]))
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(9.0, "in all of the 2"), (0.1, "in 0 of the 2")])
-def test_the_verdict_follows_the_numbers(seconds, words):
+@pytest.mark.parametrize(
+    ("seconds", "words", "word"), [(9.0, "in all of 2 comparisons", "holds"), (0.1, "in 0 of 2 comparisons", "fails")]
+)
+def test_the_verdict_follows_the_numbers(seconds, words, word):
     one = {
         "explanations": 1.0,
         "sampling": 3.0,
         "training": dict.fromkeys(METHODS, 4.0),
-        "inference": {method: seconds if method in times.PERTURBING else 1.0 for method in METHODS},
+        "inference": {method: seconds if method in PERTURBING else 1.0 for method in METHODS},
     }
     values = {f"Census, seed {seed}": one for seed in range(2)}
     made = SimpleNamespace(settings={"seeds": {"Census": 2}}, values=values)
-    text = times._holds(made)
+    made.settings |= {"n_query": 100, "n_boundary": 1_000}
+    made.size = "toy"
+    text = "\n".join(times.report(made))
     assert words in text
-    assert "75% of GPEC's training on Census" in text
-    assert "within a factor of 10 of the methods that learn in all of 2" in text
+    assert "75% to 75% of GPEC's training" in text
+    assert "within a factor of 10 of Naive-GP and CXPlain in all of 2" in text
+    assert [one.verdict for one in times.verdicts(made)] == [word, "holds"]
+    one["inference"]["CXPlain"] = 0.01
+    assert times.verdicts(made)[1].verdict == "holds in part"
