@@ -189,11 +189,9 @@ def _shown(by_draw: np.ndarray) -> str:
 
 def _protocol(run: Run, name: str) -> str:
     s: dict[str, Any] = run.settings["image"][name]
-    kind = (
-        f"fully connected, {'-'.join(map(str, s['hidden']))} hidden units"
-        if isinstance(s["hidden"], list)
-        else f"ResNet-18 of {s['hidden']:g} times the width"
-    )
+    kind = f"fully connected, {'-'.join(map(str, s['hidden']))} hidden units"
+    if name == "CIFAR-10":
+        kind += " (paper: ResNet-18)"
     return (
         f"{name}: {kind}, {s['n_epochs']} epochs on {s['n_train']:,} images, {run.settings['draws'][name]} trainings; "
         f"the boundary from {s['attacks'][0]} untargeted and {s['attacks'][1]} targeted attacks a class (paper: 500 "

@@ -159,7 +159,9 @@ def _why(run: Run) -> str:
         f"paper's number of superpixels, and {_listed(_shares(run, 'ours'))} with ours. "
     )
     if min(shares.values()) > 0.5:
-        text += f"So with {run.settings['n_samples']} perturbations most of what the published picture shows is chance."
+        text += (
+            f"So with {run.settings['n_samples']} perturbations more than half of a typical published value is chance."
+        )
     return text.strip()
 
 

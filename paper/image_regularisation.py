@@ -33,20 +33,19 @@ _PAPER = {
     "n_attributed": 30, "n_explained": 100, "n_images": 100, "n_compared": 8, "attacks": [25, 2], "n_steps": 10,
     "n_networks": 3, "n_learned": 60, "n_cxplain": 10,
 }  # fmt: skip
-_RESNET = _PAPER | {
-    "hidden": 0.125, "n_train": 2_000, "n_epochs": 6, "batch_size": 32, "n_pool": 400, "n_attributed": 16,
-    "n_compared": 4, "attacks": [15, 1], "n_learned": 50, "n_cxplain": 8,
-}  # fmt: skip
+
+# A ResNet-18 of an eighth of the width, trained for half a minute, missed a class under Softplus: it has no boundary.
+_COLOUR = _SMALL | {"hidden": [100], "n_train": 5_000, "n_epochs": 8}
 
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
     how = {
         "toy": {"digits": _TOY},
-        "small": dict.fromkeys((*_GREY, "CIFAR-10"), _SMALL),
-        "paper": {**dict.fromkeys(_GREY, _PAPER), "CIFAR-10": _RESNET},
+        "small": {**dict.fromkeys(_GREY, _SMALL), "CIFAR-10": _COLOUR},
+        "paper": {**dict.fromkeys(_GREY, _PAPER), "CIFAR-10": _COLOUR},
     }[size]
     usual = {"toy": 1, "small": 2, "paper": 3}[size]
-    draws = {name: seeds or (2 if name == "CIFAR-10" else usual) for name in how}
+    draws = dict.fromkeys(how, seeds or usual)
     return {"image": how, "draws": draws}
 
 

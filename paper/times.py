@@ -32,7 +32,7 @@ def settings(size: str, seeds: int | None) -> dict[str, Any]:
     toy, paper = size == "toy", size == "paper"
     tables, shown = [name for name in PAPER_INFERENCE if name != IMAGES], {IMAGES: 1}
     return {
-        "seeds": {"German Credit": 2} if toy else {**dict.fromkeys(tables, seeds or 3), **shown},
+        "seeds": {"German Credit": 2} if toy else {**dict.fromkeys(tables, seeds or (5 if paper else 3)), **shown},
         "n_boundary": 100 if toy else 10_000 if paper else 1_000,
         "n_explained": 10 if toy else 100,
         "n_query": 10 if toy else 100,
