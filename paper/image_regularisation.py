@@ -35,7 +35,7 @@ _PAPER = {
 }  # fmt: skip
 
 # A ResNet-18 of an eighth of the width, trained for half a minute, missed a class under Softplus: it has no boundary.
-_COLOUR = _SMALL | {"hidden": [100], "n_train": 5_000, "n_epochs": 8}
+_COLOUR = _SMALL | {"hidden": [100], "n_train": 6_000, "n_epochs": 10, "n_pool": 1_000}
 
 
 def settings(size: str, seeds: int | None) -> dict[str, Any]:
