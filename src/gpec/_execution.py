@@ -16,6 +16,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from gpec._progress import Progress
+from gpec.typing import FloatArray
 
 __all__ = ["Execution", "Kept", "one_blas_thread", "run_blocks"]
 
@@ -23,9 +24,15 @@ T = TypeVar("T")
 
 
 class Kept(Protocol):
-    """Where finished blocks of rows are kept, so that nobody computes them again."""
+    """Where finished blocks of rows and finished stages are kept, so that nobody computes them again."""
 
-    def remember(self, stage: str, work: Callable[[slice], dict[str, Any]]) -> Callable[[slice], dict[str, Any]]: ...
+    def remember(
+        self, stage: str, work: Callable[[slice], dict[str, Any]], rows: FloatArray | None = None
+    ) -> Callable[[slice], dict[str, Any]]: ...
+
+    def once(self, stage: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]: ...
+
+    def other(self, *names: str) -> Exception: ...
 
 
 @dataclass(frozen=True, eq=False)

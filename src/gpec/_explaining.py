@@ -57,14 +57,14 @@ def encode_rows(fitted: Fitted, X: Any) -> Rows:
 
 
 def open_checkpoint(
-    fitted: Fitted, rows: Rows, attribution: str, folder: str | os.PathLike[str] | None
+    folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, rows: Rows, more: dict[str, str] | None = None
 ) -> AbstractContextManager[Checkpoint | None]:
     """Where the blocks of this call are kept, if anywhere; what they depend on must be as it was."""
     if folder is None:
         return nullcontext()
     fitted.probe.require_same(fitted.ground.model)
     identity = {"the fit": fitted.digest(), "the rows": _files.digest({"rows": rows.encoded})}
-    return Checkpoint(folder, {**identity, "the kind of attribution": attribution})
+    return Checkpoint(folder, work, {**identity, **(more or {})})
 
 
 def names_of_rows(X: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import expit
 
 from gpec import _files
+from gpec._execution import Execution
 from gpec._problem import Ground
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
@@ -26,7 +28,9 @@ from gpec.models import Model
 from gpec.similar import Neighbourhood
 from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe"]
+__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe", "learned_by"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +40,17 @@ class Probe:
     rows: FloatArray
     answer: FloatArray
 
+    def difference(self, answer: FloatArray) -> str | None:
+        """How other answers to these rows differ from those kept; None if it is by rounding at most."""
+        if answer.shape != self.answer.shape:
+            return "in its number of classes"
+        most = np.abs(answer - self.answer).max()
+        return f"by {most:.3g}" if most > 1e-5 else None
+
     def require_same(self, model: Model) -> None:
         """Raise unless the model is the one that was asked before."""
-        answer = model.probabilities(self.rows)
-        same_shape = answer.shape == self.answer.shape
-        if not same_shape or np.abs(answer - self.answer).max() > 1e-5:
-            how = f"by {np.abs(answer - self.answer).max():.3g}" if same_shape else "in its number of classes"
+        how = self.difference(model.probabilities(self.rows))
+        if how is not None:
             raise ModelMismatchError(
                 f"The model is not the one that was fitted: its answers to {len(self.rows)} stored rows differ {how}. "
                 "Load with the original model, or fit again."
@@ -86,6 +95,12 @@ class Observation:
         return cls(**{**state, **parts})
 
 
+def learned_by(posterior: Posterior) -> dict[str, Any]:
+    """What a posterior learned; with its kernel and the attributions it is all there is to know."""
+    tasks = vars(posterior.tasks) if isinstance(posterior, TaskPosterior) else None
+    return {"parameters": vars(posterior.parameters), "tasks": tasks}
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
     """The Gaussian processes of one output's boundary."""
@@ -95,9 +110,7 @@ class Layer:
     posterior: Posterior
 
     def state(self) -> dict[str, Any]:
-        learned = vars(self.posterior.parameters)
-        tasks = vars(self.posterior.tasks) if isinstance(self.posterior, TaskPosterior) else None
-        return {"graph": self.graph.state(), "kernel": self.kernel.state(), "parameters": learned, "tasks": tasks}
+        return {"graph": self.graph.state(), "kernel": self.kernel.state(), **learned_by(self.posterior)}
 
     def describe_tasks(self) -> dict[str, float] | None:
         """How much of the dependence between features is used, and what it adds in nats."""
@@ -210,12 +223,40 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What an earlier fit can spare this one: each stage whose inputs have the fingerprint they had then."""
+    """What need not be computed again.
+
+    An earlier fit of this object spares each stage whose inputs have the fingerprint they had then. An earlier call
+    that was interrupted spares what it has kept of this very fit.
+    """
 
     fingerprints: dict[str, str]
     earlier: Fitted | None
+    now: Execution = field(default_factory=Execution)
+    resumed: list[str] = field(default_factory=list)  # stages that an interrupted call had finished
 
     def of(self, stage: str) -> Fitted | None:
         """The earlier fit, if its ``stage`` serves again."""
         same = self.earlier is not None and self.earlier.fingerprints.get(stage) == self.fingerprints[stage]
         return self.earlier if same else None
+
+    def once(
+        self,
+        stage: str,
+        work: Callable[[], T],
+        pack: Callable[[T], dict[str, Any]],
+        unpack: Callable[[dict[str, Any]], T],
+    ) -> T:
+        """What ``work`` gives, kept as ``pack`` has it; or what an interrupted call kept, as ``unpack`` reads it."""
+        kept, fresh = self.now.kept, []
+        if kept is None:
+            return work()
+
+        def packed() -> dict[str, Any]:
+            fresh.append(work())
+            return pack(fresh[0])
+
+        state = kept.once(stage, packed)
+        if fresh:
+            return fresh[0]
+        self.resumed.append(stage)
+        return unpack(state)

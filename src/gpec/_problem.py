@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpec._randomness import make_seed
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
@@ -21,7 +20,7 @@ from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers._grouped import with_groups
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
-from gpec.kernels import make_kernel
+from gpec.kernels import Kernel, make_kernel
 from gpec.models import Model
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
@@ -59,13 +58,12 @@ class Problem:
 
 
 def state_problem(
-    model: Any, settings: Settings, X: Any, X_explained: Any, attributions: Any, variance: Any
+    model: Any, settings: Settings, seed: int, X: Any, X_explained: Any, attributions: Any, variance: Any
 ) -> Problem:
     """Check the rows of ``fit`` and find out what the words among the settings mean."""
     kernel = make_kernel(settings.kernel, settings.lam, settings.rho, shared=settings.task_kernel is not None)
     similar = make_similar(settings.similar)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    seed = make_seed(settings.random_state)
     schema, Z = Schema.learn(
         X, categorical_features=settings.categorical_features, standardize=bool(settings.standardize)
     )
@@ -100,24 +98,43 @@ def state_problem(
     return Problem(ground, similar, sampler, Z, explained, given)
 
 
-def fingerprint(*parts: Any) -> str:
-    """Equal for parts of equal content; objects that are neither arrays, plain data nor ours count by identity."""
+def fingerprint(*parts: Any, lasting: bool = False) -> str:
+    """Equal for parts of equal content; objects that are neither arrays, plain data nor ours count by identity.
+
+    In a ``lasting`` fingerprint, which means the same to another process, they count by their name or that of their
+    kind.
+    """
     digest = hashlib.blake2b(digest_size=16)
+
+    def of(*parts: Any) -> str:
+        return fingerprint(*parts, lasting=lasting)
+
     for part in parts:
         if isinstance(part, np.ndarray) and part.dtype != object:
             digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        elif isinstance(part, np.ndarray):
+            digest.update(of(part.tolist()).encode())
+        elif isinstance(part, pd.DataFrame):
+            digest.update(of(list(part.columns), part.to_numpy()).encode())
         elif isinstance(part, dict):
-            digest.update(fingerprint(*part, *part.values()).encode())
+            digest.update(of(*part, *part.values()).encode())
         elif isinstance(part, (list, tuple)):
-            digest.update(f"{len(part)}{fingerprint(*part)}".encode())
-        elif isinstance(part, (Explainer, Sampler, Similar)):
-            digest.update(fingerprint(type(part), part.get_params(deep=False)).encode())
-        elif isinstance(part, BoundarySample):
-            digest.update(fingerprint(part.state()).encode())
+            digest.update(f"{len(part)}{of(*part)}".encode())
+        elif isinstance(part, (Explainer, Sampler, Similar, Kernel)):
+            digest.update(of(type(part), part.get_params(deep=False)).encode())
+        elif isinstance(part, (BoundarySample, Groups)):
+            digest.update(of(vars(part)).encode())
         else:
             plain = part is None or isinstance(part, (str, int, float, bool, np.generic))
-            digest.update(f"{type(part).__name__}{part!r}".encode() if plain else f"object {id(part)}".encode())
+            other = _name(part) if lasting else str(id(part))
+            digest.update(f"{type(part).__name__}{part!r}".encode() if plain else f"object {other}".encode())
     return digest.hexdigest()
+
+
+def _name(part: Any) -> str:
+    """What a function or a class is called, and where it is defined; of other objects, the name of their class."""
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, schema: Schema) -> Attribution | None:

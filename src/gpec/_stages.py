@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -35,6 +37,7 @@ from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior
 from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
 from gpec.kernels import Kernel, make_kernel
+from gpec.models._remembered import remembered
 from gpec.similar import Neighbourhood
 from gpec.typing import FloatArray
 
@@ -66,8 +69,8 @@ def ask_model(problem: Problem) -> Probe:
     return Probe(rows, problem.ground.model.probabilities(rows))
 
 
-def recall(problem: Problem, probe: Probe, earlier: Fitted | None) -> tuple[Problem, Memory]:
-    """What the earlier fit can spare this one.
+def recall(problem: Problem, probe: Probe, earlier: Fitted | None, now: Execution) -> tuple[Problem, Memory]:
+    """What the earlier fit can spare this one, and how this one runs.
 
     A problem on the same ground takes over the model and, if it is the same, the explainer as they are now.
     """
@@ -78,13 +81,13 @@ def recall(problem: Problem, probe: Probe, earlier: Fitted | None) -> tuple[Prob
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
     prints["explainer"] = fingerprint(prints["ground"], g.explainer, g.background, s.noise, s.n_resamples)
     prints["similar"] = fingerprint(prints["explainer"], problem.similar)
-    memory = Memory(prints, earlier)
+    memory = Memory(prints, earlier, now)
     if earlier is None or memory.of("ground") is None:
         return problem, memory
     try:
         earlier.boundary.require_belongs(g.model, g.seed)  # the model may have been changed where it stood
     except (InputError, ModelMismatchError):
-        return problem, Memory(prints, None)
+        return problem, Memory(prints, None, now)
     model, explainer = earlier.ground.model, earlier.ground.explainer if memory.of("explainer") else g.explainer
     model.n_calls, model.n_rows = g.model.n_calls, g.model.n_rows
     return replace(problem, ground=replace(g, model=model, explainer=explainer)), memory
@@ -106,7 +109,8 @@ def draw_rows(problem: Problem, memory: Memory) -> Draw:
     pool = order[:_POOL]
     earlier = memory.of("ground")
     known = None if earlier is None else earlier.observation.draw.answers
-    answers = ground.model.probabilities(Z[pool]) if known is None else known
+    model = remembered(ground.model, memory.now.kept, "drawn rows")
+    answers = model.probabilities(Z[pool]) if known is None else known
     chance = np.full(len(pool), 0.5 / len(pool))
     for p in answers.T:
         place = np.digitize(p, np.linspace(p.min(), p.max(), _OUTPUT_BINS + 1)[1:-1])
@@ -130,14 +134,25 @@ def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundaryS
     earlier = memory.of("boundary")
     if earlier is not None:
         return earlier.boundary
-    ground, sampler = problem.ground, problem.sampler
+    ground, sampler, kept = problem.ground, problem.sampler, memory.now.kept
+    settings, seed = ground.settings, ground.seed
+
+    def draw(sampler: Sampler) -> BoundarySample:
+        model = remembered(ground.model, kept, "boundary")
+        return sampler.draw(model, problem.rows, settings.n_boundary, seed=seed, progress=settings.progress)
+
+    def drawn_before(state: dict[str, Any]) -> BoundarySample:
+        sample = BoundarySample.from_state(state)
+        try:
+            sample.require_belongs(ground.model, seed)
+        except (InputError, ModelMismatchError) as error:
+            raise error if kept is None else kept.other("the model") from error
+        return sample
+
     try:
         if isinstance(sampler, Sampler):
-            settings = ground.settings
-            return sampler.draw(
-                ground.model, problem.rows, settings.n_boundary, seed=ground.seed, progress=settings.progress
-            )
-        sampler.require_belongs(ground.model, ground.seed)
+            return memory.once("boundary", partial(draw, sampler), BoundarySample.state, drawn_before)
+        sampler.require_belongs(ground.model, seed)
         return sampler
     except (BoundaryNotFoundError, ModelMismatchError):
         ground.model.require_repeatable(probe.rows, probe.answer)  # if this is why, say so
@@ -150,7 +165,7 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
     model, explainer = ground.model, ground.explainer
     earlier = memory.of("explainer")
     if explainer is not None and not hasattr(explainer, "model_") and (problem.given is None or explainer.learns):
-        explainer.prepare(model, ground.background, problem.rows, ground.seed)
+        _prepare(explainer, problem, memory)
     learned = {} if explainer is None else explainer.fitted_state()
     if problem.given is not None:
         answer = check_attribution(problem.given, len(rows), ground.schema.n_features, model, given=True)
@@ -162,7 +177,7 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     known = earlier.observation if earlier is not None and not earlier.observation.given else None
-    answer = _answer_unknown(ground, explainer, rows, known)
+    answer = _answer_unknown(ground, explainer, rows, known, memory.now)
     U, source = noise_variance(ground.settings.noise, answer, explainer, rows, ground.seed)
     _check_noise_size(answer, U, ground.settings)
     same = (
@@ -171,6 +186,19 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
     similar = known.similar_values if same and known is not None else None  # of the first rows, which are the same
     adds_up_to = _sum_of(answer, explained)
     return Observation(draw, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to)
+
+
+def _prepare(explainer: Explainer, problem: Problem, memory: Memory) -> None:
+    """The explainer gets to know the model, and learns from all rows if it learns at all."""
+    ground = problem.ground
+    explainer.bind(ground.model, ground.background)
+    if explainer.learns:
+        memory.once(
+            "explainer's learning",
+            lambda: explainer.learn(problem.rows, ground.seed),
+            lambda _: explainer.fitted_state(),
+            explainer.restore,
+        )
 
 
 def _sum_of(answer: Attribution, explained: Rows) -> str | None:
@@ -201,15 +229,17 @@ def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) ->
         )
 
 
-def _answer_unknown(ground: Ground, explainer: Explainer, rows: FloatArray, known: Observation | None) -> Attribution:
+def _answer_unknown(
+    ground: Ground, explainer: Explainer, rows: FloatArray, known: Observation | None, now: Execution
+) -> Attribution:
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
-        return ask_explainer(ground, explainer, rows, ground.settings.execution())
+        return ask_explainer(ground, explainer, rows, now)
     old = known.attribution.map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = ask_explainer(ground, explainer, rows[found < 0], ground.settings.execution())
+    new = ask_explainer(ground, explainer, rows[found < 0], now)
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])

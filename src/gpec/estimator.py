@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
 from gpec._refining import mean_width, refined
 from gpec._restoring import objects_of, restore
+from gpec._resuming import keep_graph, keep_kernel, keep_posterior, known_model, open_fit, seed_of
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
@@ -213,6 +215,7 @@ class GPEC(BaseEstimator):
         X_explained: Any = None,
         attributions: Any = None,
         attribution_variance: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Algorithm 1: sample the boundary, explain some rows, and condition the Gaussian process on them.
 
@@ -226,35 +229,48 @@ class GPEC(BaseEstimator):
         attributions, attribution_variance : arrays, optional
             Attributions of ``X_explained`` computed elsewhere, and their variance. Pass the explainer they came from as
             ``explainer``, or ask for ``attribution="posterior"`` later.
+        checkpoint : path, optional
+            A folder in which blocks of rows and finished stages are kept as they are done. If the call is interrupted,
+            the same call goes on from there and gives the same result; ``n_jobs`` and ``progress`` may differ. Settings
+            and rows are checked first, and the model by its answers to some rows; functions and objects of other
+            packages count by their names. A seed that was drawn, because ``random_state`` is None or a generator, is
+            that of the first call. ``diagnostics_`` says what was resumed. Delete the folder when it has served.
         """
         earlier = self._forget()
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
-        problem = state_problem(self.model, settings, X, X_explained, attributions, attribution_variance)
-        probe = ask_model(problem)
-        problem, memory = recall(problem, probe, earlier)
-        draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
-        explained = problem.ground.rows(draw.rows)
-        with clock("boundary"):  # M
-            boundary = sample_boundary(problem, probe, memory)
-        with clock("explainer"):  # E, U
-            observation = observe_rows(problem, draw, explained, memory)
-        layers: list[Layer] = []
-        for output in range(problem.ground.model.n_outputs):
-            with clock("geometry"):  # d_geo
-                graph = measure(problem, boundary, output, memory)
-            with clock("kernel"):  # G, W
-                start = layers[-1].kernel if layers else None
-                kernel = fit_kernel(problem, graph, explained, observation, output, start)
-            with clock("gp"):  # K, (K + U)^-1
-                posterior = condition(problem.ground, kernel, explained, observation, output)
-            layers.append(Layer(graph, kernel, posterior))
-        fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
-        with clock("calibration"):
-            fitted = replace(check_itself(fitted, settings.execution()), fingerprints=memory.fingerprints)
-        problem.ground.model.require_repeatable(probe.rows, probe.answer)
+        seed = seed_of(settings, checkpoint)
+        problem = state_problem(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
+        with open_fit(problem, checkpoint) as kept:
+            probe = known_model(ask_model(problem), kept)
+            problem, memory = recall(problem, probe, earlier, settings.execution(kept))
+            draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
+            explained = problem.ground.rows(draw.rows)
+            with clock("boundary"):  # M
+                boundary = sample_boundary(problem, probe, memory)
+            with clock("explainer"):  # E, U
+                observation = observe_rows(problem, draw, explained, memory)
+            layers: list[Layer] = []
+            for output in range(problem.ground.model.n_outputs):
+                with clock("geometry"):  # d_geo
+                    geodesics = partial(measure, problem, boundary, output, memory)
+                    graph = keep_graph(output, geodesics, memory)
+                with clock("kernel"):  # G, W
+                    start = layers[-1].kernel if layers else None
+                    learn = partial(fit_kernel, problem, graph, explained, observation, output, start)
+                    kernel = keep_kernel(output, learn, memory)
+                with clock("gp"):  # K, (K + U)^-1
+                    given = partial(condition, problem.ground, kernel, explained, observation, output)
+                    posterior = keep_posterior(output, given, memory)
+                layers.append(Layer(graph, kernel, posterior))
+            fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
+            with clock("calibration"):
+                fitted = replace(check_itself(fitted, memory.now), fingerprints=memory.fingerprints)
+            problem.ground.model.require_repeatable(probe.rows, probe.answer)
         self._keep(fitted)
-        self.diagnostics_ = fitted.diagnostics(clock.seconds)
+        rows_resumed = kept.rows_used if kept is not None else {}
+        resumed = {"stages_resumed": memory.resumed, "rows_resumed": rows_resumed}
+        self.diagnostics_ = {**fitted.diagnostics(clock.seconds), **resumed}
         return self
 
     def explain(
@@ -289,7 +305,7 @@ class GPEC(BaseEstimator):
         fitted.calibration.require_told(attribution, level)
         rows = encode_rows(fitted, X)
         clock, rows_before = Clock(), fitted.ground.model.n_rows
-        with open_checkpoint(fitted, rows, attribution, checkpoint) as kept:
+        with open_checkpoint(checkpoint, "explain", fitted, rows, {"the kind of attribution": attribution}) as kept:
             now = settings.execution(kept)
             with clock("explainer"):  # E
                 answer = answer_rows(fitted, rows.encoded, now) if attribution == "explainer" else None
@@ -312,7 +328,7 @@ class GPEC(BaseEstimator):
 
     __call__ = explain
 
-    def calibrate(self, X: Any, *, attributions: Any = None) -> Self:
+    def calibrate(self, X: Any, *, attributions: Any = None, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Check the intervals on fresh rows, so that they keep what they promise.
 
         Each row is explained, and so is one row similar to it. Both promises are calibrated for each feature and output
@@ -326,12 +342,16 @@ class GPEC(BaseEstimator):
             hundred make intervals no wider than they need be.
         attributions : array, optional
             Attributions of ``X`` computed elsewhere; they serve the promise of the value only.
+        checkpoint : path, optional
+            A folder in which blocks of rows are kept as they are done, as for :meth:`explain`.
         """
         fitted = self._require_fitted()
-        now = Settings.of(self.get_params(deep=False)).execution()
+        settings = Settings.of(self.get_params(deep=False))
         rows = encode_rows(fitted, X)
         given = check_given(fitted, attributions, len(rows))
-        self._fitted = replace(fitted, calibration=calibrate_on(fitted, rows, given, now))
+        with open_checkpoint(checkpoint, "calibrate", fitted, rows) as kept:
+            calibration = calibrate_on(fitted, rows, given, settings.execution(kept))
+        self._fitted = replace(fitted, calibration=calibration)
         return self
 
     def similar_rows(self, X: Any) -> Any:

@@ -163,7 +163,7 @@ class Explainer(BaseEstimator, ABC):
         def answer_block(part: slice) -> dict[str, Any]:
             return vars(self._explain_block(Z[part], part.start, n, seed, run))
 
-        answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block)
+        answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block, Z)
 
         def block(part: slice) -> Attribution | GPECError | None:
             try:

@@ -1,0 +1,30 @@
+"""A model whose answers are kept: nobody asks it twice for the same rows."""
+
+from __future__ import annotations
+
+from gpec._execution import Kept
+from gpec.models.model import Model
+from gpec.typing import FloatArray
+
+__all__ = ["remembered"]
+
+
+def remembered(model: Model, kept: Kept | None, stage: str) -> Model:
+    """The model, which has been called before; if there is where to keep its answers, one that keeps them.
+
+    It counts all rows, the model only those that it was asked for.
+    """
+    return model if kept is None else _Remembered(model, kept, stage)
+
+
+class _Remembered(Model):
+    def __init__(self, model: Model, kept: Kept, stage: str) -> None:
+        vars(self).update(vars(model))
+        self._asked, self._kept, self._stage = model, kept, stage
+
+    def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
+        self.n_calls += 1
+        self.n_rows += len(Z)
+        once = self._kept.remember(self._stage, lambda _: {"scores": self._asked._call(Z, start, total)}, Z)
+        scores: FloatArray = once(slice(0, len(Z)))["scores"]
+        return scores.copy()
