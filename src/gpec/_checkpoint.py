@@ -62,21 +62,21 @@ class Checkpoint:
     ) -> None:
         self.folder = _checked(folder)
         identity = {**identity, "the version of gpec": __version__}
-        with self._writing():
-            self.folder.mkdir(exist_ok=True)
-            if not (self.folder / _IDENTITY).exists():
-                if _foreign(self.folder):
-                    raise CheckpointError(
-                        f"The folder {self.folder} holds other files; give a new folder as checkpoint."
-                    )
+        if _foreign(self.folder):
+            raise CheckpointError(f"The folder {self.folder} holds other files; give a new folder as checkpoint.")
+        blocks = sorted(self.folder.glob("blocks-*.gpec"))
+        if blocks:
+            self._require_same(work, identity)
+        else:  # what has no blocks is of no work
+            with self._writing():
+                self.folder.mkdir(exist_ok=True)
                 tree = {"work": work, "identity": identity, "notes": notes or {}}
                 _files.write(self.folder / _IDENTITY, _KIND, tree)
-        self._require_same(work, identity)
         self._lock = Lock()
         self._new: list[Block] = []
         self._written = time.monotonic()
         self._found: dict[Key, Block] = {}
-        for path in sorted(self.folder.glob("blocks-*.gpec")):
+        for path in blocks:
             self._read(path)
         self.rows_used: dict[str, int] = {}  # by stage, that were there already
 
@@ -198,5 +198,7 @@ def _checked(folder: str | os.PathLike[str]) -> Path:
 
 
 def _foreign(folder: Path) -> bool:
-    """Whether files lie there that no process left that was killed while it wrote the first one."""
+    """Whether files of somebody else lie there, and none of ours; a process that was killed may leave half a file."""
+    if not folder.is_dir() or (folder / _IDENTITY).exists():
+        return False
     return any(not path.name.startswith(f".{_IDENTITY}.") for path in folder.iterdir())

@@ -5,6 +5,7 @@ import pytest
 from cli_helpers import QUICK, call, explain, table
 
 import gpec
+from fit_bits import bits
 from gpec.cli import _inputs
 from gpec.models._remote import RemoteModel
 from inference_server import Server, serving
@@ -129,3 +130,65 @@ def test_report_of_a_table_and_of_a_saved_explanation(folder):
     assert call("report", "train.csv").exit_code == 2
     assert call("report", "nowhere.gpec").exit_code == 2
     assert call("report", "train.csv", "--model", "credit_model:model", "--out", "page.pdf").exit_code == 2
+
+
+def fit(model, *words):
+    return call("fit", "train.csv", "--model", model, "--out", "g.gpec", "--drop", "granted", *QUICK, *words)
+
+
+def fitted_bits(path, model="credit_model:model"):
+    return bits(gpec.GPEC.load(path, model=_inputs.load_model(model)))
+
+
+@pytest.mark.parametrize("command", ["fit", "explain"])
+def test_a_server_that_dies_during_the_fit(folder, impatient, command):
+    words = ["--calibrate", "new.csv", "--explainer", "kernelshap"]
+    out = "g.gpec" if command == "fit" else "e.csv"
+
+    def run(server):
+        model = f"{server.address}/v2/models/m"
+        return (
+            fit(model, *words) if command == "fit" else explain("--out", out, "--drop", "granted", *words, model=model)
+        )
+
+    table(40, 1).to_csv("new.csv", index=False)
+    with serving(Server(inputs=FLOATS)) as server:
+        whole = run(server)
+        assert whole.exit_code == 0, whole.output
+        n_whole = len(server.requests)
+    expected = fitted_bits(out) if command == "fit" else (folder / out).read_bytes()
+    assert not (folder / f"{out}.partial").exists()
+    (folder / out).unlink()
+    done = 0
+    for k in range(10, 10_000, n_whole // 4):  # each run answers some more requests
+        with serving(Server(inputs=FLOATS, fail=lambda n, k=k: "hang up" if n >= k else None)) as server:
+            dead = run(server)
+        if dead.exit_code == 0:
+            break
+        assert "What was computed is kept in" in dead.stderr.splitlines()[-1]
+        assert f"{out}.partial; the same command goes on" in dead.stderr.splitlines()[-1]
+        assert not (folder / out).exists()
+        done += 1
+    assert done >= 2
+    assert f"Going on with what an earlier run left in {out}.partial." in dead.stderr
+    assert k < n_whole
+    assert (fitted_bits(out) if command == "fit" else (folder / out).read_bytes()) == expected
+    assert not (folder / f"{out}.partial").exists()
+
+
+def test_a_fit_that_is_kept_serves_again(folder):
+    assert fit("credit_model:model", "--keep", "--checkpoint", "work").exit_code == 0
+    again = fit("credit_model:model", "--checkpoint", "work", "--keep")
+    assert "Going on with what an earlier run left in work." in again.stderr
+    other = fit("credit_model:model", "--checkpoint", "work", "--seed", "1")
+    assert other.exit_code == 1
+    assert "work holds an earlier run with another random state; pass --restart" in other.stderr
+    assert fit("credit_model:model", "--checkpoint", "work", "--seed", "1", "--restart").exit_code == 0
+    assert not (folder / "work").exists()
+
+
+def test_a_model_that_never_answers_leaves_no_folder(folder):
+    assert fit("credit_model:broken").exit_code == 1
+    assert not (folder / "g.gpec.partial").exists()
+    assert explain("--out", "e.csv", model="credit_model:broken").exit_code == 1
+    assert not (folder / "e.csv.partial").exists()

@@ -3,14 +3,14 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import gpec
+from fit_bits import bits
 from gpec import _files
 from gpec._checkpoint import Checkpoint
 from gpec.boundary import BisectionSampler
-from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ParameterTypeError
+from gpec.errors import ModelCallError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.base import Explainer
 from gpec.explainers.cxplain import CXPlain
@@ -30,7 +30,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def interrupted(monkeypatch):
     """``interrupted(fit, most)``: calls ``fit`` until it ends, stopping it after ``most`` new things were kept."""
-    once, left = Checkpoint._once, [0]
+    once, left = Checkpoint._once, [np.inf]
 
     def counting(self, key, work):
         found, was_there = once(self, key, work)
@@ -48,16 +48,11 @@ def interrupted(monkeypatch):
                 return fit(), attempt
             except KeyboardInterrupt:
                 pass
+            finally:
+                left[0] = np.inf
         raise AssertionError("no end")
 
     return run
-
-
-def bits(g):
-    """Everything a file would keep of a fit, but for how it ran."""
-    state = g._fitted.state()
-    settings = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
-    return _files.digest({**state, "settings": settings})
 
 
 CASES = {
@@ -117,8 +112,8 @@ def test_interrupted_while_the_explainer_learns(make_auto, interrupted, X, tmp_p
         return make_auto(explainer=explainer, kernel="weg")
 
     expected = bits(build().fit(X))
-    again, attempts = interrupted(lambda: build().fit(X, checkpoint=tmp_path / "kept"), 9)
-    assert attempts > 2
+    again, attempts = interrupted(lambda: build().fit(X, checkpoint=tmp_path / "kept"), 25)
+    assert attempts >= 2
     assert bits(again) == expected
     whole = build().fit(X, checkpoint=tmp_path / "kept")
     assert "explainer's learning" in whole.diagnostics_["stages_resumed"]
@@ -184,20 +179,19 @@ def test_a_seed_that_was_drawn_is_that_of_the_first_call(make, interrupted, X, t
 
 def test_calibrate_goes_on(make_auto, interrupted, X, tmp_path):
     g = make_auto(kernel="weg").fit(X[:60])
-    expected = bits(pickle.loads(pickle.dumps(g)).calibrate(X[60:]))  # noqa: S301
+    expected = bits(pickle.loads(pickle.dumps(g)).calibrate(X[60:]))
     _, attempts = interrupted(lambda: g.calibrate(X[60:], checkpoint=tmp_path / "kept"), 4)
     assert attempts > 2
     assert bits(g) == expected
 
 
-@pytest.mark.parametrize("explainer", [slopes, "kernelshap"])
-def test_model_fails_at_every_call_and_the_next_call_goes_on(make, counting, X, tmp_path, explainer):
+def test_model_fails_at_every_call_and_the_next_call_goes_on(make, counting, X, tmp_path):
     def breaks(call, rows):
         if call == fatal:
             raise ConnectionError("no answer")
 
     def build():
-        return make(model, explainer, n_boundary=10, n_explained=9, background=4)
+        return make(model, "kernelshap", n_boundary=10, n_explained=9, background=4)
 
     model, fatal = counting(curved, before=breaks), 0
     expected = bits(build().fit(X))
@@ -211,149 +205,5 @@ def test_model_fails_at_every_call_and_the_next_call_goes_on(make, counting, X, 
         assert not [name for name in vars(g) if name.endswith("_") or name.startswith("_")]
         model.n_calls = -n_calls
         assert bits(g.fit(X, checkpoint=tmp_path / f"kept {fatal}")) == expected
-        if fatal > 2:  # the model is known by its answers, at the beginning and the end
-            assert model.n_calls < 3 - fatal + 1
-
-
-class TestOtherWork:
-    @pytest.fixture
-    def kept(self, make, X, tmp_path):
-        make().fit(X, checkpoint=tmp_path / "kept")
-        return tmp_path / "kept"
-
-    @pytest.mark.parametrize(
-        ("changes", "named"),
-        [
-            ({"n_boundary": 61}, "n_boundary"),
-            ({"random_state": 1}, "background and in random_state"),
-            ({"random_state": None}, "random_state"),
-            ({"explainer": "kernelshap"}, "explainer"),
-            ({"explainer": curved}, "explainer"),
-            ({"kernel": RBF(2.0)}, "kernel"),
-            ({"similar": NearestRows()}, "similar"),
-            ({"noise": 0.1}, "noise"),
-            ({"groups": {"two": [0, 1]}}, "explainer and in groups"),
-            ({"boundary": BisectionSampler(tolerance=1e-5)}, "boundary"),
-            ({"threshold": 0.4}, "threshold"),
-        ],
-    )
-    def test_other_settings(self, make, counting, X, kept, changes, named):
-        model = counting(curved)
-        with pytest.raises(CheckpointError, match=f"is of other work: it differs in {named}; give another folder"):
-            make(model, **changes).fit(X, checkpoint=kept)
-        assert model.n_calls == 0
-
-    def test_other_rows(self, make, counting, X, kept):
-        model = counting(curved)
-        with pytest.raises(CheckpointError, match="differs in background and in the rows; give"):
-            make(model).fit(X[::-1], checkpoint=kept)
-        with pytest.raises(CheckpointError, match="differs in the rows; give"):
-            make(model, background=X[:10]).fit(X[:119], checkpoint=self.given_background(make, X, kept))
-        with pytest.raises(CheckpointError, match="differs in the rows to explain; give"):
-            make(model).fit(X, X_explained=X[:30], checkpoint=kept)
-        with pytest.raises(CheckpointError, match="differs in the rows to explain and in the attributions given; give"):
-            make(model).fit(X, attributions=slopes(X), checkpoint=kept)
-        assert model.n_calls == 0
-
-    @staticmethod
-    def given_background(make, X, kept):
-        folder = kept.parent / "given background"
-        make(background=X[:10]).fit(X, checkpoint=folder)
-        return folder
-
-    def test_named_columns(self, make, X, kept):
-        with pytest.raises(CheckpointError, match="differs in the rows"):
-            make(lambda rows: curved(rows.to_numpy()), lambda rows: slopes(rows.to_numpy())).fit(
-                pd.DataFrame(X, columns=["a", "b", "c"]), checkpoint=kept
-            )
-
-    @pytest.mark.parametrize(
-        "model",
-        [lambda rows: curved(rows) * 0.999, lambda rows: three_classes(rows)],
-        ids=["other answers", "other classes"],
-    )
-    def test_other_model(self, make, X, kept, model):
-        with pytest.raises(CheckpointError, match="differs in the model; give another folder"):
-            make(model).fit(X, checkpoint=kept)
-
-    def test_model_that_differs_elsewhere_only(self, make, X, kept):
-        """Its answers to the first rows are the same, but its boundary lies elsewhere."""
-        first = {row.tobytes() for row in X[:20]}
-
-        def model(rows):
-            known = np.array([row.tobytes() in first for row in np.asarray(rows)])
-            return np.where(known, curved(rows), curved(rows * 2.0))
-
-        with pytest.raises(CheckpointError, match="differs in the model"):
-            make(model).fit(X, checkpoint=kept)
-
-    def test_rounding_makes_no_other_model(self, make, X, kept):
-        assert bits(make(lambda rows: curved(rows) * (1 - 1e-9)).fit(X, checkpoint=kept)) == bits(make().fit(X))
-
-    def test_the_same_model_and_settings_in_other_words(self, make, counting, X, kept):
-        g = make(counting(curved), boundary=BisectionSampler(), n_jobs=2, progress=True)
-        assert g.fit(pd.DataFrame(X).to_numpy(), checkpoint=kept).diagnostics_["stages_resumed"]
-
-    def test_of_explain(self, make, X, kept, tmp_path):
-        g = make().fit(X)
-        with pytest.raises(CheckpointError, match="is of fit, not of explain; give another folder"):
-            g.explain(X[:5], checkpoint=kept)
-        g.explain(X[:5], checkpoint=tmp_path / "explained")
-        with pytest.raises(CheckpointError, match="is of explain, not of fit; give another folder"):
-            make().fit(X, checkpoint=tmp_path / "explained")
-
-    def test_folder_of_something_else(self, make, X, tmp_path):
-        (tmp_path / "thesis.tex").write_text("years of work")
-        with pytest.raises(CheckpointError, match="holds other files"):
-            make().fit(X, checkpoint=tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-    @pytest.mark.parametrize("random_state", [0, None])
-    def test_a_file(self, make, counting, X, tmp_path, random_state):
-        (tmp_path / "file").write_text("")
-        model = counting(curved)
-        with pytest.raises(InputError, match="is a file; give a folder"):
-            make(model, random_state=random_state).fit(X, checkpoint=tmp_path / "file")
-        with pytest.raises(InputError, match="nowhere does not exist"):
-            make(model, random_state=random_state).fit(X, checkpoint=tmp_path / "nowhere" / "kept")
-        with pytest.raises(ParameterTypeError, match="checkpoint=True must be the path of a folder"):
-            make(model, random_state=random_state).fit(X, checkpoint=True)
-        assert model.n_calls == 0
-
-    def test_killed_while_the_first_file_was_written(self, make, X, tmp_path):
-        (tmp_path / ".identity.gpec.0123456789abcdef").write_text("half")
-        assert make().fit(X, checkpoint=tmp_path).diagnostics_["stages_resumed"] == []
-
-    def test_damaged(self, make, X, kept):
-        path = next(kept.glob("blocks-*"))
-        path.write_bytes(path.read_bytes()[:-1])
-        with pytest.raises(CorruptFileError, match="damaged"):
-            make().fit(X, checkpoint=kept)
-
-    def test_a_disk_that_is_full(self, make, X, tmp_path, monkeypatch):
-        def full(*_):
-            raise OSError(28, "No space left on device")
-
-        make().fit(X, checkpoint=tmp_path / "kept")
-        monkeypatch.setattr("gpec._files.write_whole", full)
-        with pytest.raises(CheckpointError, match="Cannot write the checkpoint .*: No space left on device; make room"):
-            make().fit(X, checkpoint=tmp_path / "new")
-        for path in (tmp_path / "kept").glob("blocks-*"):
-            path.unlink()
-        with pytest.raises(CheckpointError, match="Cannot write the checkpoint .*: No space left on device; make room"):
-            make().fit(X, checkpoint=tmp_path / "kept")
-
-
-def test_an_error_comes_before_that_of_a_full_disk(make, counting, X, tmp_path, monkeypatch):
-    def breaks(call, rows):
-        if call == 5:
-            monkeypatch.setattr("gpec._files.write_whole", full)
-            raise ConnectionError("no answer")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 1e9)  # nothing is written before the end
-    with pytest.raises(ModelCallError, match="no answer") as error:
-        make(counting(curved, before=breaks)).fit(X, checkpoint=tmp_path / "kept")
-    assert "No space left on device" in error.value.__notes__[0]
+        # what was done is not done again: the model is asked who it is, and for both sides of the boundary
+        assert model.n_calls + n_calls <= n_calls - (fatal - 1) + 4

@@ -41,9 +41,15 @@ def fit(
     categorical: o.Categorical = None,
     jobs: o.Jobs = None,
     progress: o.Progress = None,
+    checkpoint: o.Checkpoint = None,
+    keep: o.Keep = False,
+    restart: o.Restart = False,
     debug: o.Debug = False,
 ) -> None:
-    """Learn how far a model's explanations can be trusted, once for many tables."""
+    """Learn how far a model's explanations can be trusted, once for many tables.
+
+    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
+    """
     from gpec.cli._work import FitOptions, Work
 
     check_out(out, ".gpec")
@@ -53,10 +59,10 @@ def fit(
     work = Work(
         model, model_name, output_name, trust_pickle, trust_type, drop, index, options, calibrate, jobs, progress
     )
-    rows = work.tables.read(background)
-    work.tables.require_dropped()
-    g = work.fit(rows)
+    g, kept = work.fit(background, checkpoint or out.with_name(f"{out.name}.partial"), restart)
     g.save(out)
+    if not keep:
+        kept.remove()
     found = g.diagnostics_
     typer.echo(
         f"Wrote {out}: {sum(found['boundary_points']):,} boundary points and {len(g.X_explained_):,} explained rows, "

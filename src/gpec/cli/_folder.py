@@ -1,4 +1,4 @@
-"""Where a run keeps what is done: the fit, and blocks of explained rows."""
+"""Where a run keeps what is done: the fit, finished or not, and blocks of explained rows."""
 
 from __future__ import annotations
 
@@ -31,18 +31,35 @@ class Folder:
         return self.path / "fit.gpec"
 
     @property
+    def fitting(self) -> Path:
+        """What is done of a fit that is not finished."""
+        return self.path / "fitting"
+
+    @property
+    def calibrating(self) -> Path:
+        """What is done of its calibration."""
+        return self.path / "calibrating"
+
+    @property
     def rows(self) -> Path:
         return self.path / "rows"
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is done that a later run can use."""
+        return self.fit.exists() or any(self.path.glob("*/blocks-*.gpec"))
 
     @property
     def _run(self) -> Path:
         return self.path / "run.gpec"
 
     def check(self) -> bool:
-        """Whether a fit is kept here; raise if it was made from something else."""
+        """Whether some work is kept here; raise if it was made from something else."""
         if not self.path.exists() or not any(self.path.iterdir()):
             return False
         self._require_ours()
+        if not self.has_work:
+            return False
         kept = _files.read(self._run, _KIND)
         differ = [name for name in {**kept, **self.identity} if kept.get(name) != self.identity.get(name)]
         if differ:
@@ -50,19 +67,25 @@ class Folder:
                 f"{self.path} holds an earlier run with another {' and another '.join(differ)}; pass --restart to "
                 "throw it away, or another folder as --checkpoint."
             )
-        return self.fit.exists()
+        return True
 
-    def keep(self, g: GPEC) -> None:
-        """Keep a fit."""
+    def start(self) -> None:
+        """Say what the work is, before it begins."""
         self.path.mkdir(exist_ok=True)
         _files.write(self._run, _KIND, self.identity)
+
+    def keep(self, g: GPEC) -> None:
+        """Keep a finished fit in place of what was done of it."""
         g.save(self.fit)
+        for folder in (self.fitting, self.calibrating):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self) -> None:
         """Delete what a run wrote, and the folder if nothing else is in it."""
         if self.path.exists() and any(self.path.iterdir()):
             self._require_ours()
-            shutil.rmtree(self.rows, ignore_errors=True)
+            for folder in (self.fitting, self.calibrating, self.rows):
+                shutil.rmtree(folder, ignore_errors=True)
             for file in (*self.path.glob(".*.gpec.*"), self.fit, self._run):  # the first of a process that was killed
                 file.unlink(missing_ok=True)
         with suppress(OSError):

@@ -77,51 +77,71 @@ class Work:
     def _calibration_table(self) -> pd.DataFrame | None:
         return None if self.calibration_rows is None else self.tables.read(self.calibration_rows)
 
-    def fit(self, background: pd.DataFrame) -> GPEC:
-        """A new fit, calibrated if there are rows for it."""
-        chosen = self.options.explainer or usual_explainer(self.model, background)
-        parameters = {**self.options.parameters(), "explainer": chosen}
-        g = self._tuned(GPEC(self.model, **parameters))
-        return self._calibrated(g.fit(background))
-
-    def load(self, fitted: Path) -> GPEC:
-        """A fit from a file, calibrated anew if there are rows for it."""
-        return self._calibrated(self._tuned(GPEC.load(fitted, model=self.model, explainer=self.options.explainer)))
+    def fit(self, background: Path, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
+        """A fit to the rows of a file; what is done is kept in a folder, and taken from there."""
+        rows = self.tables.read(background)
+        kept = self._folder(folder, self._source(rows), restart)
+        with _promise_to_keep(kept):
+            return self._fitted(kept, partial(self._new_fit, rows)), kept
 
     def explain(
         self, data: Path, background: Path | None, fitted: Path | None, folder: Path, run: RunOptions
     ) -> tuple[Explanation, GPEC, Folder]:
         """The rows of a file explained; what is done is kept in a folder, and taken from there."""
         rows = self.tables.read(data)
-        make: Callable[[], GPEC]
+        make: Callable[[Folder], GPEC]
         if fitted is not None:
-            make, source = partial(self.load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
+            make, source = partial(self._load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
         else:
             if background is None:
                 note(f"No background is given, so the rows of {data} themselves are taken for it.")
             like = rows if background is None else self.tables.read(background)
-            make, source = partial(self.fit, like), {"background rows": digest(like)}
-            source |= {name.replace("_", " "): str(value) for name, value in asdict(self.options).items()}
-        checked = "none" if self._calibration_table is None else digest(self._calibration_table)
-        self.tables.require_dropped()
-        kept = Folder(folder, {"version": __version__, "calibration rows": checked, **source})
-        if run.restart:
-            kept.remove()
+            make, source = partial(self._new_fit, like), self._source(like)
+        kept = self._folder(folder, source, run.restart)
         with _promise_to_keep(kept):
-            g = self._kept_fit(kept)
-            if g is None:
-                g = make()
-                kept.keep(g)
+            g = self._fitted(kept, make)
             e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.rows)
         resumed = max(e.diagnostics["rows_resumed"].values(), default=0)
         if resumed:
             note(f"{resumed:,} of the {len(rows):,} rows were there already.")
         return e, g, kept
 
-    def _kept_fit(self, kept: Folder) -> GPEC | None:
-        if not kept.check():
-            return None
-        note(f"Going on with what an earlier run left in {kept.path}.")
+    def _new_fit(self, background: pd.DataFrame, kept: Folder) -> GPEC:
+        chosen = self.options.explainer or usual_explainer(self.model, background)
+        parameters = {**self.options.parameters(), "explainer": chosen}
+        g = self._tuned(GPEC(self.model, **parameters))
+        return self._calibrated(g.fit(background, checkpoint=kept.fitting), kept)
+
+    def _load(self, fitted: Path, kept: Folder) -> GPEC:
+        g = self._tuned(GPEC.load(fitted, model=self.model, explainer=self.options.explainer))
+        return self._calibrated(g, kept)
+
+    def _source(self, background: pd.DataFrame) -> dict[str, str]:
+        """What a new fit is made from."""
+        options = {name.replace("_", " "): str(value) for name, value in asdict(self.options).items()}
+        return {"background rows": digest(background), **options}
+
+    def _folder(self, path: Path, source: dict[str, str], restart: bool) -> Folder:
+        checked = "none" if self._calibration_table is None else digest(self._calibration_table)
+        self.tables.require_dropped()
+        kept = Folder(path, {"version": __version__, "calibration rows": checked, **source})
+        if restart:
+            kept.remove()
+        return kept
+
+    def _fitted(self, kept: Folder, make: Callable[[Folder], GPEC]) -> GPEC:
+        """The fit that is kept, or a new one, calibrated if there are rows for it."""
+        if kept.check():
+            note(f"Going on with what an earlier run left in {kept.path}.")
+        else:
+            kept.start()
+        if kept.fit.exists():
+            return self._kept_fit(kept)
+        g = make(kept)
+        kept.keep(g)
+        return g
+
+    def _kept_fit(self, kept: Folder) -> GPEC:
         try:
             return self._tuned(GPEC.load(kept.fit, model=self.model, explainer=self.options.explainer))
         except ModelMismatchError as error:
@@ -135,18 +155,21 @@ class Work:
         tuned: GPEC = g.set_params(n_jobs=self.jobs, progress=progress)
         return tuned
 
-    def _calibrated(self, g: GPEC) -> GPEC:
-        return g if self._calibration_table is None else g.calibrate(self._calibration_table)
+    def _calibrated(self, g: GPEC, kept: Folder) -> GPEC:
+        rows = self._calibration_table
+        return g if rows is None else g.calibrate(rows, checkpoint=kept.calibrating)
 
 
 @contextmanager
 def _promise_to_keep(kept: Folder) -> Iterator[None]:
-    """If the work ends early, the error says that what was done is kept."""
+    """If the work ends early, the error says that what was done is kept; a folder without any is not left behind."""
     try:
         yield
     except CheckpointError:
         raise
     except BaseException as error:
-        if kept.fit.exists():
+        if not kept.has_work:
+            kept.remove()
+        else:
             error.add_note(f"What was computed is kept in {kept.path}; the same command goes on from there.")
         raise
