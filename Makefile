@@ -11,7 +11,7 @@ help:
 	@echo "make test   lint, type-check and run the tests"
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
-	@echo "make soak   10,000 generated runs, every number finite (about ten minutes)"
+	@echo "make soak   10,000 generated runs, every number finite; fits and explanations killed 50 times each (a quarter of an hour)"
 	@echo "make mutants N=200  put 200 faults into a copy of the code; writes docs/mutants.md (half an hour)"
 	@echo "make package  build wheel and sdist, install each in empty environments and try them (ten minutes)"
 	@echo "make docs   build the site into docs/_build/html (two minutes)"
@@ -47,6 +47,7 @@ test-browser: $(VENV)/dev
 
 soak: $(VENV)/dev
 	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_odd_input.py -k every_number_is_finite
+	GPEC_KILLS=50 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/faults/test_killed.py
 
 mutants: $(VENV)/dev
 	N=$(N) SEED=$(SEED) JOBS=$(JOBS) AGAIN=$(AGAIN) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants

@@ -1,0 +1,69 @@
+"""SIGKILL at random moments: the same call goes on, and the result is the same to the bit.
+
+Two of each kind here; ``make soak`` kills 50 of each.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+
+import killed_work
+import numpy as np
+import pytest
+
+TIMES = int(os.environ.get("GPEC_KILLS", "2"))
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Processes that start at once, because all that they need is loaded."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killed_work"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # where the server looks for it
+        process = context.Process(target=print)
+        process.start()
+        process.join()
+    return context
+
+
+def start(processes, *arguments):
+    process = processes.Process(target=killed_work.work, args=arguments)
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("case", killed_work.CASES)
+@pytest.mark.parametrize("several", [False, True])
+def test_killed_at_random_moments(processes, tmp_path, case, several):
+    """Each time in a folder of its own, killed one to three times, then left to end."""
+    out = tmp_path / "digest"
+
+    def whole(n_jobs, folder):
+        out.unlink(missing_ok=True)
+        started = time.perf_counter()
+        process = start(processes, case, several, n_jobs, folder, out)
+        process.join()
+        assert process.exitcode == 0
+        return out.read_text(), time.perf_counter() - started
+
+    if case == "explain":
+        whole(1, None)  # makes the fit
+    expected, seconds = whole(1, None)
+    rng, kills, half_done = np.random.default_rng(7), 0, 0
+    times = -(-TIMES // 2)  # for each number of classes
+    for trial in range(times):
+        folder = tmp_path / f"kept {trial}"
+        for _ in range(rng.integers(1, 4)):
+            process = start(processes, case, several, int(rng.integers(1, 3)), folder, out)
+            process.join(rng.uniform(0.0, seconds))
+            process.kill()
+            process.join()
+            kills += process.exitcode == -signal.SIGKILL
+        half_done += bool(list(folder.glob("blocks-*.gpec")))
+        assert whole(int(rng.integers(1, 3)), folder)[0] == expected, trial
+    print(f"\n{case}, {3 if several else 2} classes: {times} of {times} the same, {kills} kills, {half_done} resumed")
+    assert kills >= times
+    assert half_done > 0 or times == 1
