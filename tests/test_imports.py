@@ -49,6 +49,7 @@ ROOMS = [
     "_calibrating",
     "_refining",
     "_restoring",
+    "_resuming",
     "estimator",
     "images",
     "datasets",

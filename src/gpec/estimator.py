@@ -123,7 +123,8 @@ class GPEC(BaseEstimator):
     random_state : int, Generator, RandomState or None
         Seed of everything random; the result does not depend on ``n_jobs``.
     n_jobs : int or None
-        Threads for ``explain``.
+        Threads for blocks of rows, in ``fit`` as in ``explain``; -1 for one on each core. The model is then called from
+        several threads at once.
     progress : "auto" or bool
         Show progress bars on a terminal, always or never.
 

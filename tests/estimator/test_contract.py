@@ -69,6 +69,7 @@ def test_signatures_of_the_methods():
         ("X_explained", "KEYWORD_ONLY", None),
         ("attributions", "KEYWORD_ONLY", None),
         ("attribution_variance", "KEYWORD_ONLY", None),
+        ("checkpoint", "KEYWORD_ONLY", None),
     ]
     explain = [
         ("X", "POSITIONAL_OR_KEYWORD", empty),
@@ -78,7 +79,11 @@ def test_signatures_of_the_methods():
     ]
     assert shape(GPEC.explain) == explain
     assert shape(GPEC.__call__) == explain
-    assert shape(GPEC.calibrate) == [("X", "POSITIONAL_OR_KEYWORD", empty), ("attributions", "KEYWORD_ONLY", None)]
+    assert shape(GPEC.calibrate) == [
+        ("X", "POSITIONAL_OR_KEYWORD", empty),
+        ("attributions", "KEYWORD_ONLY", None),
+        ("checkpoint", "KEYWORD_ONLY", None),
+    ]
     assert shape(GPEC.save) == [("path", "POSITIONAL_OR_KEYWORD", empty)]
     loading = [p.name for p in inspect.signature(GPEC.load).parameters.values()]
     assert loading == ["path", "model", "explainer", "similar"]
