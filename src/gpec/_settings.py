@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gpec._execution import Execution, Kept
-from gpec._validation import check_auto, check_auto_count, check_choice, check_count
-from gpec.errors import InputError, ParameterTypeError
+from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
+from gpec.errors import ParameterTypeError
 from gpec.explainers.noise import check_noise
 
 __all__ = ["Settings"]
@@ -63,10 +63,7 @@ class Settings:
         check_auto("output_scale", self.output_scale, word="evidence")
         check_auto("lam", self.lam, word=("auto", "evidence"))
         check_auto("rho", self.rho, word=("auto", "evidence"), zero=True)
-        if self.n_jobs is not None and (
-            isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0
-        ):
-            raise InputError(f"n_jobs={self.n_jobs!r} must be None or a whole number other than 0.")
+        check_n_jobs(self.n_jobs)
         if self.categorical_features is not None and not isinstance(self.categorical_features, Iterable):
             raise ParameterTypeError(
                 f"categorical_features={self.categorical_features!r} must be 'auto', None or a list of columns."

@@ -264,7 +264,7 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
     """Distances along the boundary of one output."""
     earlier = memory.of("graph")
     if earlier is not None:
-        return earlier.layers[output].graph
+        return earlier.layers[output].graph.on_threads(problem.ground.settings.n_jobs)
     ground, s = problem.ground, problem.ground.settings
     several = ground.model.n_outputs > 1 and s.n_landmarks == "auto"
     graph = GeodesicGraph.build(
@@ -274,6 +274,7 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
         components=s.components,
         random_state=ground.seed,
         progress=s.progress,
+        n_jobs=s.n_jobs,
     )
     graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
     return graph

@@ -16,6 +16,7 @@ __all__ = [
     "check_count",
     "check_finite_array",
     "check_level",
+    "check_n_jobs",
     "check_positive",
 ]
 
@@ -35,6 +36,12 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     if value < least:
         raise InputError(f"{name}={value} must be at least {least}.")
     return int(value)
+
+
+def check_n_jobs(value: Any) -> None:
+    """Refuse a number of threads that is not one."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value == 0):
+        raise InputError(f"n_jobs={value!r} must be None or a whole number other than 0.")
 
 
 def check_positive(name: str, value: Any, *, zero: bool = False) -> float:

@@ -7,29 +7,41 @@ large, so that a whole tree is a few array operations.
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
+from gpec._execution import run_blocks
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["approximate_neighbors", "exact_neighbors"]
 
 _LEAF = 128
+_TREE_DIMENSIONS = 15  # beyond, comparing all pairs is faster
+_QUERIES = 512
 _TREES = 12  # recall 0.95 at 50,000 points in 12 dimensions; 6 would give 0.81
 
 
-def exact_neighbors(points: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-    """Indices and distances ``(J, k)`` of the ``k`` nearest other points."""
-    distances, indices = NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
-    return np.asarray(indices, dtype=np.int64), np.asarray(distances, dtype=np.float64)
+def exact_neighbors(points: FloatArray, k: int, n_jobs: int | None = None) -> tuple[IntArray, FloatArray]:
+    """Indices and distances ``(J, k)`` of the ``k`` nearest other points, which are fewer than all."""
+    J, D = points.shape
+    if D > _TREE_DIMENSIONS:
+        distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points).kneighbors()
+        return np.asarray(indices, dtype=np.int64), np.asarray(distances, dtype=np.float64)
+    tree = cKDTree(points)
+    found = list(run_blocks(lambda block: tree.query(points[block], k + 1), J, _QUERIES, n_jobs=n_jobs))
+    distances, indices = (np.concatenate(part) for part in zip(*found, strict=True))
+    others = indices != np.arange(J)[:, None]
+    others[others.all(axis=1), -1] = False  # itself is not among them where distances round to 0
+    return indices[others].reshape(J, k).astype(np.int64), distances[others].reshape(J, k)
 
 
 def approximate_neighbors(
-    points: FloatArray, k: int, rng: np.random.Generator, n_trees: int = _TREES
+    points: FloatArray, k: int, rng: np.random.Generator, n_trees: int = _TREES, n_jobs: int | None = None
 ) -> tuple[IntArray, FloatArray]:
     """Like :func:`exact_neighbors`, from leaves of random projection trees and one look at neighbours' neighbours."""
     J = len(points)
     if 4 * _LEAF > J or 2 * k > _LEAF:  # leaves must hold more than k others
-        return exact_neighbors(points, k)
+        return exact_neighbors(points, k, n_jobs)
     indices = np.empty((J, 0), dtype=np.int64)
     distances = np.empty((J, 0))
     for _ in range(n_trees):

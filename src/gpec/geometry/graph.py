@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.neighbors import NearestNeighbors
 
 from gpec._randomness import make_seed, stream
-from gpec._validation import check_choice, check_count, check_finite_array
+from gpec._validation import check_choice, check_count, check_finite_array, check_n_jobs
 from gpec.errors import InputError
 from gpec.geometry._distinct import distinct_points
 from gpec.geometry._geodesic import choose_landmarks, shortest_paths, weighted_median
@@ -26,6 +26,7 @@ _AUTO_LANDMARKS = 1_250
 _ENTRIES_FOR_MEDIAN = 1_000_000  # of more distances, an evenly spaced part tells the median
 _MOST_LANDMARKS = 5_000
 _ARRAYS = ("points", "component", "landmarks", "multiplicity")
+_KNOWN = ("distances", "median_distance")  # computed when first asked for
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
 
 
@@ -73,6 +74,7 @@ class GeodesicGraph:
     landmarks: IntArray
     multiplicity: IntArray
     progress: Literal["auto"] | bool = False
+    n_jobs: int | None = None
 
     @classmethod
     def build(
@@ -85,6 +87,7 @@ class GeodesicGraph:
         neighbors: Literal["exact", "approximate"] = "exact",
         random_state: Any = 0,
         progress: Literal["auto"] | bool = False,
+        n_jobs: int | None = None,
     ) -> GeodesicGraph:
         """Build the graph of ``points``.
 
@@ -101,6 +104,8 @@ class GeodesicGraph:
             Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
         neighbors : {"exact", "approximate"}
             How to find neighbours.
+        n_jobs : int or None
+            Threads for the graph, its distances and the kernels fitted to it; None is one. No bit depends on it.
         """
         points = check_finite_array("points", points)
         if points.ndim != 2 or points.size == 0:
@@ -112,18 +117,20 @@ class GeodesicGraph:
         check_choice("neighbors", neighbors, ("exact", "approximate"))
         if n_landmarks != "auto":
             check_count("n_landmarks", n_landmarks)
+        check_n_jobs(n_jobs)
         seed = make_seed(random_state)
         centred = _centred(points)
         first, multiplicity = distinct_points(centred)
         points, centred = points[first], centred[first]
-        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, stream(seed, "graph neighbors"))
+        rng = stream(seed, "graph neighbors")
+        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, rng, n_jobs)
         component = _components(adjacency)
         if components == "bridge":
             adjacency, component = _bridge(centred, adjacency, component)
         J = len(points)
         wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
         landmarks = choose_landmarks(centred, component, wanted, stream(seed, "graph landmarks"))
-        return cls(points, adjacency, component, landmarks, multiplicity, progress)
+        return cls(points, adjacency, component, landmarks, multiplicity, progress, n_jobs)
 
     def state(self) -> dict[str, Any]:
         """All there is to know, by name: arrays, those of the adjacency in a dict of their own."""
@@ -136,6 +143,14 @@ class GeodesicGraph:
         J, edges = len(state["points"]), state["adjacency"]
         adjacency = csr_array((edges["data"], edges["indices"], edges["indptr"]), shape=(J, J))
         return cls(adjacency=adjacency, **{name: state[name] for name in _ARRAYS})
+
+    def on_threads(self, n_jobs: int | None) -> GeodesicGraph:
+        """The graph, with what it knows, for work on ``n_jobs`` threads."""
+        if n_jobs == self.n_jobs:
+            return self
+        twin = replace(self, n_jobs=n_jobs)
+        twin.__dict__.update({name: vars(self)[name] for name in _KNOWN if name in vars(self)})
+        return twin
 
     def __len__(self) -> int:
         return len(self.points)
@@ -151,7 +166,7 @@ class GeodesicGraph:
 
     @cached_property
     def distances(self) -> FloatArray:
-        return shortest_paths(self.adjacency, self.landmarks, self.progress)
+        return shortest_paths(self.adjacency, self.landmarks, self.progress, self.n_jobs)
 
     def path(self, start: int, stop: int) -> IntArray:
         """The points on the shortest way from one point to another, both included.
@@ -200,14 +215,14 @@ def _centred(points: FloatArray) -> FloatArray:
     return np.asarray(centred)
 
 
-def _neighbor_graph(points: FloatArray, k: int, how: str, rng: np.random.Generator) -> csr_array:
+def _neighbor_graph(points: FloatArray, k: int, how: str, rng: np.random.Generator, n_jobs: int | None) -> csr_array:
     J = len(points)
     if k == 0:
         return csr_array((J, J), dtype=np.float64)
     if how == "exact":
-        indices, lengths = exact_neighbors(points, k)
+        indices, lengths = exact_neighbors(points, k, n_jobs)
     else:
-        indices, lengths = approximate_neighbors(points, k, rng)
+        indices, lengths = approximate_neighbors(points, k, rng, n_jobs=n_jobs)
     return _symmetric(np.repeat(np.arange(J), k), indices.ravel(), lengths.ravel(), J)
 
 

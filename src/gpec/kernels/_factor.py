@@ -11,24 +11,30 @@ of ``G`` at the landmarks and ``A`` its landmark block,
 
 Clipping after the projection rather than before (``B = C A_+^(-1/2)``) halves the error where ``G`` is indefinite; the
 diagonal residual is what makes the landmarks' kernel as good as the full one.
+
+``F`` is never made. With ``T = V |a|^(-1/2)`` its gram matrix is ``F'F = T' (C'C) T = R'R``, and ``B = C M`` for one
+small matrix ``M``. All products with ``C`` are cut into fixed blocks, which run on the graph's threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from gpec._execution import one_blas_thread
+from gpec._execution import one_blas_thread, run_blocks
 from gpec.geometry import GeodesicGraph
-from gpec.typing import FloatArray
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Factor", "FactorGrid", "factorize"]
 
 # Eigenvalues of the landmark block below this share of the largest carry noise, not geometry.
 _CUT = 1e-5
+_ROWS = 256  # of a block
 _STEPS = (2, 8)  # of a grid, least and most to either side
 _BYTES_OF_GRID = 1e9
 
@@ -64,35 +70,96 @@ def factorize(graph: GeodesicGraph, lam: float) -> Factor:
 
 
 def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
-    with np.errstate(over="ignore"):  # beyond the largest number similarity is 0
-        C = np.exp(-lam * graph.distances).T  # (J, L); 0 between components
+    n_jobs = graph.n_jobs
+    C = _similarities(graph.distances, lam, n_jobs)
     if graph.is_exact:
         a, V = eigh((C + C.T) / 2, driver="evd")
-        positive = a > 0
-        B = V[:, positive] * np.sqrt(a[positive])
-    else:
-        A = C[graph.landmarks]
-        a, V = eigh((A + A.T) / 2, driver="evd")
-        keep = np.abs(a) > _CUT * a[-1]
-        F = C @ (V[:, keep] / np.sqrt(np.abs(a[keep])))
-        del C
-        # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
-        R = cholesky(F.T @ F)
-        a, V = eigh((R * np.sign(a[keep])) @ R.T, driver="evd")
-        positive = a > 0
-        B = F @ solve_triangular(R, V[:, positive] * np.sqrt(a[positive]))
-        del F
-    norm = np.sqrt(np.einsum("ij,ij->i", B, B))
-    B /= np.maximum(norm, 1.0)[:, None]
-    if not graph.is_exact:  # landmarks err by percents: with half of the digits files take half of the space
-        B *= 1.0 - 1e-7  # rounding makes no row longer than 1
-        B[:] = B.astype(np.float32)
-        norm = np.sqrt(np.einsum("ij,ij->i", B, B))
-    r = np.maximum(1.0 - norm**2, 0.0)
-    if graph.is_exact:
+        B = V[:, a > 0] * np.sqrt(a[a > 0])
+        B /= np.maximum(_norms(B), 1.0)[:, None]
         r = np.zeros(len(B))  # clipping only raises the diagonal; what is left is rounding
+    else:
+        M, a = _projection(C, graph.landmarks, n_jobs)
+        B, r = _unit_rows(C, M, n_jobs)
     clipped = float(np.abs(a[a < 0]).sum() / np.abs(a).sum())
-    return Factor(np.ascontiguousarray(B), r, clipped)
+    return Factor(B, r, clipped)
+
+
+def _similarities(distances: FloatArray, lam: float, n_jobs: int | None) -> FloatArray:
+    """``C' (L, J)``; 0 between components."""
+    C = np.empty_like(distances)
+
+    def work(block: slice) -> None:
+        with np.errstate(over="ignore"):  # beyond the largest number similarity is 0
+            np.multiply(distances[block], -lam, out=C[block])
+        np.exp(C[block], out=C[block])
+
+    _in_blocks(work, len(C), n_jobs)
+    return C
+
+
+def _projection(C: FloatArray, landmarks: IntArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
+    """``M``, and the eigenvalues that were clipped to get it."""
+    A = C[:, landmarks]
+    (a, V), CC = _eigenvectors_and_gram((A + A.T) / 2, C, n_jobs)
+    keep = np.abs(a) > _CUT * a[-1]
+    T = V[:, keep] / np.sqrt(np.abs(a[keep]))
+    # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
+    R = cholesky(_product(T.T, _product(CC, T, n_jobs), n_jobs))
+    a, V = eigh(_product(R * np.sign(a[keep]), R.T, n_jobs), driver="evd")
+    positive = a > 0
+    return _product(T, solve_triangular(R, V[:, positive] * np.sqrt(a[positive])), n_jobs), a
+
+
+def _eigenvectors_and_gram(
+    A: FloatArray, C: FloatArray, n_jobs: int | None
+) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
+    """Eigenvalues and vectors of ``A``, and ``C'C``, at the same time."""
+    L = len(C)
+    CC, found = np.empty((L, L)), []
+
+    def work(block: slice) -> None:
+        if block.start == 0:
+            found.append(np.linalg.eigh(A))  # SciPy's would hold Python's lock
+            return
+        block = slice(block.start - _ROWS, block.stop - _ROWS)
+        CC[block, : block.stop] = C[block] @ C[: block.stop].T
+        CC[: block.start, block] = CC[block, : block.start].T
+
+    _in_blocks(work, L + _ROWS, n_jobs)  # the first block is the eigenvalue problem
+    return found[0], CC
+
+
+def _unit_rows(C: FloatArray, M: FloatArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
+    """``B = C M`` with rows no longer than 1, and ``r``.
+
+    Landmarks err by percents, so ``B`` has the digits of single precision: files take half of the space.
+    """
+    J = C.shape[1]
+    B, r = np.empty((J, M.shape[1])), np.empty(J)
+
+    def work(block: slice) -> None:
+        rows = C[:, block].T @ M
+        rows *= ((1.0 - 1e-7) / np.maximum(_norms(rows), 1.0))[:, None]  # rounding makes no row longer than 1
+        B[block] = rows.astype(np.float32)
+        r[block] = np.maximum(1.0 - _norms(B[block]) ** 2, 0.0)
+
+    _in_blocks(work, J, n_jobs)
+    return B, r
+
+
+def _product(X: FloatArray, Y: FloatArray, n_jobs: int | None) -> FloatArray:
+    XY = np.empty((len(X), Y.shape[1]))
+    _in_blocks(lambda block: np.matmul(X[block], Y, out=XY[block]), len(X), n_jobs)
+    return XY
+
+
+def _in_blocks(work: Callable[[slice], Any], n: int, n_jobs: int | None) -> None:
+    for _ in run_blocks(work, n, _ROWS, n_jobs=n_jobs):
+        pass
+
+
+def _norms(B: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", B, B)))
 
 
 @dataclass(frozen=True, eq=False)

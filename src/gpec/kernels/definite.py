@@ -128,7 +128,7 @@ def _distances(graph: GeodesicGraph) -> tuple[FloatArray, bool]:
     elif graph.is_exact:
         D = graph.distances
     else:
-        D = shortest_paths(graph.adjacency, np.arange(len(graph)))
+        D = shortest_paths(graph.adjacency, np.arange(len(graph)), n_jobs=graph.n_jobs)
     return (D + D.T) / 2, len(D) == len(graph)
 
 
