@@ -5,7 +5,6 @@ eigenvalues, without which the "variances" may be negative.
 """
 
 import time
-from itertools import islice
 
 import networkx
 import numpy as np
@@ -14,21 +13,21 @@ from sklearn.neighbors import kneighbors_graph
 from threadpoolctl import threadpool_limits
 
 
-def geodesics(points, k, n_sources=None):
-    """Distances ``(J, J)``, and seconds; with ``n_sources`` only that many lines, and the seconds that all would take.
+def geodesics(points, k, n_sources):
+    """Distances from ``n_sources`` of the points ``(n_sources, J)``, these points, and the seconds that all would take.
 
-    The sources are alike: each is one search over the whole graph. Seconds are of processor time, of the one core that
-    this takes, so that other work on the machine does not count against it.
+    The sources are alike: ``all_pairs_dijkstra_path_length`` is one such search from each. Seconds are of processor
+    time, of the one core that this takes, so that other work on the machine does not count against it.
     """
     started = time.process_time()
     graph = networkx.from_scipy_sparse_array(kneighbors_graph(points, k, mode="distance"))
-    distances = np.full((len(points), len(points)), np.inf)
     built = time.process_time()
-    n = len(points) if n_sources is None else n_sources
-    for source, lengths in islice(networkx.all_pairs_dijkstra_path_length(graph), n):
-        for target, length in lengths.items():
-            distances[source, target] = length
-    return distances, built - started + (time.process_time() - built) * len(points) / n
+    sources = np.linspace(0, len(points) - 1, n_sources).astype(int)
+    distances = np.full((n_sources, len(points)), np.inf)
+    for i, source in enumerate(sources.tolist()):
+        for target, length in networkx.single_source_dijkstra_path_length(graph, source).items():
+            distances[i, target] = length
+    return distances, sources, built - started + (time.process_time() - built) * len(points) / n_sources
 
 
 def weights(X, points, rho):
