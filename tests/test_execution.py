@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec._execution import one_blas_thread, run_blocks
+from gpec._execution import in_tiles, one_blas_thread, run_blocks
 
 N_JOBS = [None, 1, 2, 3, -1]
 
@@ -91,3 +91,34 @@ def test_blocks_share_memory():
 
     list(run_blocks(work, 10, 5, n_jobs=2))
     assert out.tolist() == [0.0] * 5 + [5.0] * 5
+
+
+def test_one_blas_thread_until_the_last_thread_leaves():
+    """The number is the process's: who leaves first must not give threads to who is still computing."""
+    inside, left = threading.Event(), threading.Event()
+    seen = []
+
+    def stay():
+        with one_blas_thread():
+            inside.set()
+            assert left.wait(20)
+            seen.append(blas_threads())
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        other = threading.Thread(target=stay)
+        with one_blas_thread():
+            other.start()
+            assert inside.wait(20)
+        left.set()
+        other.join(20)
+        assert seen == [{1}]
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize(("start", "stop", "count"), [(0, 1, 32), (5, 37, 32), (5, 38, 64), (1024, 2048, 1024)])
+def test_blocks_are_filled_up_with_their_last_row(start, stop, count):
+    rows = in_tiles(slice(start, stop))
+    assert len(rows) == count
+    assert rows[: stop - start].tolist() == list(range(start, stop))
+    assert set(rows[stop - start :].tolist()) <= {stop - 1}

@@ -317,6 +317,7 @@ LABELS = {
     "dates": pd.date_range("2020-03-01", periods=5),
     "pairs": pd.MultiIndex.from_product([["u"], range(5)]),
     "shifted": pd.RangeIndex(7, 12),
+    "every other": pd.RangeIndex(0, 10, 2),
     "twice": pd.Index(["a", "a", "b", "b", "c"]),
 }
 

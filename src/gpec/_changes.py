@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpec._execution import Execution
+from gpec._execution import Execution, in_tiles
 from gpec._fitted import Fitted, Layer
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
-from gpec.typing import BoolArray, FloatArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
 
@@ -57,22 +57,23 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
     least = _least_variance(fitted)
 
     def block(part: slice) -> dict[str, FloatArray]:
-        rows, some = X[part], {name: np.empty_like(array[part]) for name, array in whole.items()}
-        others = fitted.ground.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
-        same = _the_row_itself(similar[part], Z[part])
+        at = in_tiles(part)
+        rows, some = X[at], {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
+        others = fitted.ground.rows(similar[at].reshape(-1, Z.shape[1]), "a similar row")
+        same = _the_row_itself(similar[at], Z[at])
         for c, layer in enumerate(fitted.layers):
-            y, u = answer.values[part, :, c], own_noise[part, :, c]
-            total = _total(fitted, rows, others, answer, part, c)
-            mean, variance = _given(layer, rows, others, y, u, known[part], total, noisy=True)
+            y, u = answer.values[at, :, c], own_noise[at, :, c]
+            total = _total(fitted, rows, others, answer, at, c)
+            mean, variance = _given(layer, rows, others, y, u, known[at], total, noisy=True)
             quiet = variance
             if u.any() or layer.posterior.U.any():
-                quiet = _given(layer, rows, others, y, np.zeros_like(u), known[part], total, noisy=False)[1]
+                quiet = _given(layer, rows, others, y, np.zeros_like(u), known[at], total, noisy=False)[1]
             change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
             some["offset"][:, :, c], some["deviation"][:, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
             some["noise_variance"][:, :, c] = added.mean(axis=1)
-        return some
+        return {name: array[: part.stop - part.start] for name, array in some.items()}
 
     for part, found in now.run("similar rows", block, n, _BLOCK):
         for name, array in whole.items():
@@ -154,10 +155,10 @@ def _shares(variance: FloatArray, axis: int = 1) -> tuple[FloatArray, FloatArray
 
 
 def _total(
-    fitted: Fitted, rows: Rows, others: Rows, answer: Attribution, part: slice, output: int
+    fitted: Fitted, rows: Rows, others: Rows, answer: Attribution, at: IntArray, output: int
 ) -> FloatArray | None:
     """What the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
     if fitted.observation.adds_up_to is None or answer.base_values is None:
         return None
     answers = fitted.answers(others)[:, output].reshape(len(rows), -1)
-    return np.asarray(answers - answer.base_values[part, output, None])
+    return np.asarray(answers - answer.base_values[at, output, None])

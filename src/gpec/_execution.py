@@ -7,20 +7,26 @@ so the bits of the result depend neither on the number of threads nor on which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 from joblib import Parallel, delayed
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec._progress import Progress
-from gpec.typing import FloatArray
+from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Execution", "Kept", "one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "Kept", "in_tiles", "one_blas_thread", "run_blocks"]
 
 T = TypeVar("T")
+
+_TILE = 32  # rows; a multiple of what products compute together
+_LIMITING = Lock()
+_limited: list[Any] = []  # one entry for each thread that is inside; the first holds what was before
 
 
 class Kept(Protocol):
@@ -74,10 +80,41 @@ def run_blocks(
             yield result
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which products take one thread: their bits then do not depend on the number of cores."""
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limited
+def in_tiles(part: slice) -> IntArray:
+    """The rows of a block, the last one repeated until 32 divides their number.
+
+    A product rounds the rows that are left over at its end otherwise than those before. With none left over, the bits
+    of a row's answer do not depend on how many rows stand beside it.
+    """
+    n = part.stop - part.start
+    filled = np.arange(part.start, part.start + -(-n // _TILE) * _TILE)
+    return np.asarray(np.minimum(filled, part.stop - 1), dtype=np.int64)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which products take one thread: their bits then do not depend on the number of cores.
+
+    The number is the process's: it is put back when the last of several threads leaves.
+    """
+    with _LIMITING:
+        _let_this_thread_decide()
+        _limited.append(None if _limited else _libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LIMITING:
+            before = _limited[0] if len(_limited) == 1 else None
+            _limited.pop()
+            if before is not None:
+                _let_this_thread_decide()
+                before.restore_original_limits()
+
+
+def _let_this_thread_decide() -> None:
+    """Newer threadpoolctl heeds only the thread that first set a number, which may not be the last to leave."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 @cache

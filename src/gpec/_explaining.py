@@ -16,7 +16,7 @@ from scipy.special import expit
 from gpec import _files
 from gpec._changes import predict_changes, predict_values
 from gpec._checkpoint import Checkpoint
-from gpec._execution import Execution
+from gpec._execution import Execution, in_tiles
 from gpec._fitted import Fitted
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
@@ -69,7 +69,9 @@ def open_checkpoint(
 
 def names_of_rows(X: Any) -> Any:
     """The labels of a DataFrame's rows, unless they are just numbered."""
-    if not isinstance(X, pd.DataFrame) or (isinstance(X.index, pd.RangeIndex) and X.index.start == 0):
+    if not isinstance(X, pd.DataFrame) or (
+        isinstance(X.index, pd.RangeIndex) and X.index.equals(pd.RangeIndex(len(X)))
+    ):
         return None
     return X.index.to_numpy()
 
@@ -111,9 +113,9 @@ def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
     whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
 
     def block(part: slice) -> dict[str, Any]:
-        some = rows[part]
+        n, some = part.stop - part.start, rows[in_tiles(part)]
         found = [layer.posterior.predict(some) for layer in fitted.layers]
-        stacked = {name: np.stack([getattr(one, name) for one in found], axis=2) for name in whole}
+        stacked = {name: np.stack([getattr(one, name)[:n] for one in found], axis=2) for name in whole}
         return {**stacked, "n_clamped": sum(one.n_clamped for one in found)}
 
     clamped = 0

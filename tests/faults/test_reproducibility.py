@@ -365,3 +365,16 @@ def test_float32_model(make, models, X):
     e = make(model).fit(X.astype(np.float32)).explain(X[:5].astype(np.float32))
     f = make(model).fit(X.astype(np.float32).astype(float)).explain(X[:5].astype(np.float32).astype(float))
     assert bits(e) == bits(f)
+
+
+@pytest.mark.parametrize("case", ["auto", "weg", "three"])
+@pytest.mark.parametrize("attribution", ["explainer", "posterior"])
+def test_the_bits_of_a_row_do_not_depend_on_its_batch(make_auto, models, X, case, attribution):
+    """So the parts of a table, explained on several machines, are what the whole table would be."""
+    of_three = {"model": models.three_classes, "explainer": models.slopes_of_three}
+    g = make_auto(**{"auto": {}, "weg": {"kernel": "weg"}, "three": of_three}[case]).fit(X)
+    whole = g.explain(X, attribution=attribution)
+    for size in (1, 7, 33):
+        for start in range(0, 3 * size, size):
+            part = slice(start, start + size)
+            assert_same_bits(g.explain(X[part], attribution=attribution), whole[part])
