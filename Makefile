@@ -26,7 +26,7 @@ $(VENV)/core: pyproject.toml constraints.txt
 # torch comes first: as a dependency of another package the largest build would be taken
 $(VENV)/dev: $(VENV)/core
 	$(PIP) torch
-	$(PIP) -e .[dev,data,torch,bench,app,files,docs]
+	$(PIP) -e .[dev,data,torch,bench,app,files,dask,docs]
 	@touch $@
 
 demo: $(VENV)/core

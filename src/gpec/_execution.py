@@ -15,12 +15,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec._progress import Progress
+from gpec._sending import Parcel, in_turn, send
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Execution", "Kept", "in_tiles", "one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "Kept", "in_tiles", "on_cluster", "one_blas_thread", "run_blocks"]
 
 T = TypeVar("T")
 
@@ -78,6 +80,30 @@ def run_blocks(
         ):
             bar.advance()
             yield result
+
+
+def on_cluster(
+    work: Callable[[slice], T], n_jobs: int | None, *, alone: bool
+) -> tuple[Callable[[slice], T], int | None]:
+    """``work`` done by workers, and threads enough to wait for all of them, inside ``parallel_config("dask")``.
+
+    Elsewhere both are returned as they are. With ``alone`` the threads of a worker take turns.
+    """
+    client = getattr(get_active_backend()[0], "client", None)
+    if client is None:
+        return work, n_jobs
+    sent = send(client, Parcel.of(work=work))
+
+    def there(part: slice) -> T:
+        found: T = client.submit(_done_there, sent, part, alone, pure=False).result()
+        return found
+
+    return there, max(1, sum(client.nthreads().values()))
+
+
+def _done_there(parcel: Parcel, part: slice, alone: bool) -> Any:
+    with one_blas_thread(), in_turn(alone):
+        return parcel.open()["work"](part)
 
 
 def in_tiles(part: slice) -> IntArray:

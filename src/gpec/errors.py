@@ -11,6 +11,7 @@ __all__ = [
     "BoundaryNotFoundError",
     "CalibrationWarning",
     "CheckpointError",
+    "ClusterError",
     "CorruptFileError",
     "DownloadError",
     "ExplainerError",
@@ -83,6 +84,10 @@ class NumericalError(GPECError, RuntimeError):
 
 class CheckpointError(GPECError, ValueError):
     """A folder of unfinished work is of other work than this."""
+
+
+class ClusterError(GPECError, RuntimeError):
+    """The machines that were to do the work cannot be reached, or were lost."""
 
 
 class CorruptFileError(GPECError, ValueError):

@@ -41,6 +41,7 @@ from gpec._stages import (
     sample_boundary,
 )
 from gpec._validation import check_choice, check_count, check_level, check_positive
+from gpec.distributed._frames import explain_lazily, is_dask
 from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
 from gpec.refinement import Refinement
@@ -287,7 +288,8 @@ class GPEC(BaseEstimator):
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
-            Rows to explain.
+            Rows to explain. For a Dask DataFrame or array the result is a Dask DataFrame with the lines of
+            :meth:`Explanation.to_frame`, computed when asked for; see :func:`gpec.distributed.explain`.
         attribution : {"explainer", "posterior"}
             "explainer" shows the explainer's own values; their intervals are about *similar rows*: how far the
             explanation holds around the row. "posterior" shows the posterior mean and runs no explainer; its intervals
@@ -299,6 +301,9 @@ class GPEC(BaseEstimator):
             on from there and gives the same result. Model, fit and rows are checked first. Delete the folder when it
             has served.
         """
+        if is_dask(X):
+            lazy: Explanation = explain_lazily(self, X, attribution, confidence_level, checkpoint)
+            return lazy
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import zlib
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator
 
-from gpec._execution import Kept, run_blocks
+from gpec._execution import Kept, on_cluster, run_blocks
 from gpec._randomness import derived_seed, make_seed
 from gpec.data import Schema
 from gpec.data._background import check_background
@@ -154,15 +155,14 @@ class Explainer(BaseEstimator, ABC):
         watch = None
         if run == 0:
             watch = Watch(type(self).__name__, n, expected and expected * n_runs, self.remedy)
-        if not self.threads or is_module(self.model_.user_model):
+        alone = not self.threads or is_module(self.model_.user_model)
+        if alone:
             n_jobs = 1  # a Module is put into evaluation mode and back again around each call
         parts: list[Attribution] = []
         failed: list[GPECError] = []
         started = time.perf_counter()
 
-        def answer_block(part: slice) -> dict[str, Any]:
-            return vars(self._explain_block(Z[part], part.start, n, seed, run))
-
+        answer_block, n_jobs = on_cluster(partial(self._answer_block, Z, seed, run), n_jobs, alone=alone)
         answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block, Z)
 
         def block(part: slice) -> Attribution | GPECError | None:
@@ -181,6 +181,9 @@ class Explainer(BaseEstimator, ABC):
         if failed:
             raise failed[0]
         return Attribution.join(parts)
+
+    def _answer_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
+        return vars(self._explain_block(Z[part], part.start, len(Z), seed, run))
 
     def _explain_block(self, block: FloatArray, start: int, n: int, seed: int, run: int) -> Attribution:
         last = start + len(block) - 1

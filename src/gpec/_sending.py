@@ -1,0 +1,98 @@
+"""Objects on their way to other processes: packed once, unpacked once in each process."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+import zlib
+from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from gpec.errors import MissingExtraError, ParameterTypeError
+
+__all__ = ["Parcel", "in_turn", "send"]
+
+_MOST = 2  # objects that a process keeps unpacked
+_EFFORT = 1  # of packing, 1 to 9
+
+_UNPACKING, _WORKING = Lock(), Lock()
+_unpacked: OrderedDict[str, Any] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class Parcel:
+    """A packed object. Its first user in a process unpacks it; those after get the same one."""
+
+    content: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, **parts: Any) -> Parcel:
+        """Pack some objects as a dict.
+
+        Raises
+        ------
+        ParameterTypeError
+            If one of them cannot be packed; the message names it, and what to do.
+        """
+        cloudpickle = _cloudpickle()
+        try:
+            content = cloudpickle.dumps(parts, protocol=5)
+        except Exception as error:  # whatever the objects' own code raises
+            raise _cannot_be_packed(parts, error) from error
+        packed = zlib.compress(content, _EFFORT)
+        return cls(packed, hashlib.sha256(packed).hexdigest())
+
+    def open(self) -> dict[str, Any]:
+        """The objects, which must not be changed."""
+        with _UNPACKING:
+            if self.digest not in _unpacked:
+                _unpacked[self.digest] = pickle.loads(zlib.decompress(self.content))  # noqa: S301  packed by our user
+            _unpacked.move_to_end(self.digest)
+            while len(_unpacked) > _MOST:
+                _unpacked.popitem(last=False)
+            found: dict[str, Any] = _unpacked[self.digest]
+            return found
+
+
+def send(client: Any, parcel: Parcel) -> Any:
+    """A future of the parcel: each worker gets it once, and again from the scheduler if all who had it are gone."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
+        return client.submit(_pass_on, parcel, key=f"gpec-{parcel.digest}")
+
+
+def in_turn(alone: bool) -> AbstractContextManager[Any]:
+    """A context for work that no other thread of this process may do at the same time, if ``alone``."""
+    return _WORKING if alone else nullcontext()
+
+
+def _pass_on(parcel: Parcel) -> Parcel:
+    return parcel
+
+
+def _cloudpickle() -> Any:
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise MissingExtraError('Work on a cluster needs dask: pip install "gpec[dask]".') from error
+    return cloudpickle
+
+
+def _cannot_be_packed(parts: dict[str, Any], error: Exception) -> ParameterTypeError:
+    """Which of the objects is the cause: the first that cannot be packed alone."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    for name, part in parts.items():
+        try:
+            _cloudpickle().dumps(part, protocol=5)
+        except Exception:
+            return ParameterTypeError(
+                f"The {name} ({type(part).__name__}) cannot be sent to other processes ({reason}); put it behind a "
+                "function of a module that workers can import too, which makes it where it is called, and pass that "
+                "function: gpec.models.load_model('package.module:function')."
+            )
+    return ParameterTypeError(f"The work cannot be sent to other processes ({reason}).")

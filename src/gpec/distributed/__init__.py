@@ -1,0 +1,11 @@
+"""Many rows on many machines: Dask frames and folders of Parquet files, one task for each partition.
+
+Dask does the scheduling, the retries and the dashboard; it is imported when it is needed, and comes with
+``pip install "gpec[dask]"``.
+"""
+
+from gpec.distributed._frames import explain
+from gpec.distributed._parquet import explain_parquet
+from gpec.distributed.run import Run
+
+__all__ = ["Run", "explain", "explain_parquet"]

@@ -1,0 +1,172 @@
+"""One Parquet file explained into another, a few thousand rows at a time, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gpec.distributed._partition import Place, explain_rows
+from gpec.distributed._question import Question
+from gpec.errors import CorruptFileError, InputError
+
+__all__ = ["Job", "Told", "explain_file", "told_by"]
+
+_ROWS = 8_192  # at a time, so that memory does not grow with the file
+
+
+@dataclass(frozen=True)
+class Job:
+    """One partition: where its rows are, and where the result goes."""
+
+    place: Place
+    source: Path
+    target: Path
+    index: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of a partition."""
+
+    n_rows: int
+    n_failed: int
+
+
+def explain_file(question: Question, job: Job) -> Told:
+    """Explain the rows of a file; runs on a worker."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for folder in (job.source, job.target.parent):
+        if not folder.exists():
+            raise InputError(
+                f"{job.place}: {folder} is not there for the worker on {socket.gethostname()}; source and target must "
+                "be folders that every worker sees."
+            )
+    temporary = job.target.with_name(f".{job.target.name}.{secrets.token_hex(8)}")
+    n_rows = n_failed = 0
+    writer = None
+    try:
+        for rows, labels in _batches(question, job):
+            place = replace(job.place, first=n_rows)
+            lines, failed = explain_rows(question, rows, labels, place)
+            if writer is None:
+                schema = _schema(question, lines)
+                writer = pq.ParquetWriter(temporary, schema)
+            writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
+            n_rows, n_failed = n_rows + len(labels), n_failed + failed
+        if writer is not None:
+            writer.close()
+        os.replace(temporary, job.target)
+    finally:
+        if writer is not None:
+            writer.close()
+        temporary.unlink(missing_ok=True)
+    return Told(n_rows, n_failed)
+
+
+def told_by(question: Question, target: Path) -> Told:
+    """What a finished file says of itself."""
+    import pyarrow.parquet as pq
+
+    try:
+        about = pq.read_metadata(target)
+    except (OSError, ValueError) as error:
+        raise CorruptFileError(f"{target} is damaged ({error}); delete it, and it is computed again.") from error
+    missing = about.num_rows
+    if question.lines.keeps:
+        column = about.schema.names.index("error")
+        groups = (about.row_group(i).column(column).statistics for i in range(about.num_row_groups))
+        missing = sum(group.null_count for group in groups)
+    each = question.lines.per_row
+    return Told(about.num_rows // each, (about.num_rows - missing) // each)
+
+
+def _batches(question: Question, job: Job) -> Iterator[tuple[Any, Any]]:
+    """Rows and their labels; of a file without rows, once none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(job.source) as file:
+            columns, numbers = _columns(question, file.schema_arrow, job)
+            first = 0
+            for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+                if len(batch):
+                    yield _rows(question, pa.Table.from_batches([batch]), job, numbers, first)
+                    first += len(batch)
+            if not first:
+                nothing = file.schema_arrow.empty_table().select(columns)
+                yield _rows(question, nothing, job, numbers, 0)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(f"{job.place} cannot be read: {' '.join(str(error).split())}.") from error
+
+
+def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], tuple[int, int] | None]:
+    """The columns to read, and if no column is the index, the first number of the rows and the step to the next."""
+    numbers = None
+    if job.index is not None:
+        index = [job.index]
+        if job.index not in schema.names:
+            raise InputError(f"{job.place} has no column {job.index!r} for the index; its columns are {schema.names}.")
+    else:
+        stored = (schema.pandas_metadata or {}).get("index_columns", [])
+        index = [name for name in stored if isinstance(name, str)]
+        if not index:
+            (kept,) = stored or [{"start": 0, "step": 1}]
+            numbers = (kept["start"], kept["step"])
+    labels = question.labels
+    features = [name for name in schema.names if name not in index]
+    if labels is not None:
+        known = {str(label) for label in labels}
+        features = [name for name in features if name in known]
+    return [*features, *index], numbers
+
+
+def _rows(question: Question, table: Any, job: Job, numbers: tuple[int, int] | None, first: int) -> tuple[Any, Any]:
+    frame = table.to_pandas()
+    if job.index is not None:
+        frame = frame.reset_index(drop=frame.index.name is None).set_index(job.index)
+    elif numbers is not None:
+        start, step = numbers
+        frame.index = pd.RangeIndex(start + first * step, start + (first + len(frame)) * step, step)
+    labels = question.labels
+    if labels is None:
+        return frame.to_numpy(), frame.index.to_numpy()
+    original = {str(label): label for label in labels}
+    frame.columns = pd.Index([original[name] for name in frame.columns])
+    return frame, frame.index.to_numpy()
+
+
+def _schema(question: Question, lines: pd.DataFrame) -> Any:
+    """The types of the columns, which do not depend on what is in the rows but for their labels."""
+    import pyarrow as pa
+
+    kinds = {"feature": pa.string(), "output": pa.string(), "error": pa.string()}
+    kinds["data"] = pa.float64() if question.lines.numeric else pa.string()
+    kinds["row"] = _kind_of_labels(lines["row"])
+    return pa.schema([(name, kinds.get(name, pa.float64())) for name in lines.columns])
+
+
+def _kind_of_labels(labels: pd.Series[Any]) -> Any:
+    import pyarrow as pa
+
+    if labels.dtype == object or pd.api.types.is_string_dtype(labels.dtype):
+        return pa.string()
+    return pa.Array.from_pandas(labels.iloc[:0]).type
+
+
+def _storable(lines: pd.DataFrame, schema: Any) -> pd.DataFrame:
+    """Values of mixed kinds as texts: a Parquet column holds one type."""
+    changed = {}
+    for name in ("row", "data"):
+        if lines[name].dtype == object and str(schema.field(name).type) == "string":
+            changed[name] = lines[name].map(str, na_action="ignore").astype(object).where(lines[name].notna(), None)
+    return lines.assign(**changed) if changed else lines

@@ -1,0 +1,104 @@
+"""Dask frames and arrays, explained lazily."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from gpec.data._tables import read_table
+from gpec.distributed._partition import Place, explain_rows
+from gpec.distributed._question import Question
+from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+
+__all__ = ["explain", "explain_lazily", "is_dask"]
+
+
+def is_dask(X: Any) -> bool:
+    """Whether it is a frame or an array of Dask; Dask is not imported to find out."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def explain_lazily(g: Any, X: Any, attribution: Any, confidence_level: float, checkpoint: Any) -> Any:
+    """What :meth:`gpec.GPEC.explain` does with rows of Dask."""
+    if checkpoint is not None:
+        raise InputError(
+            "checkpoint is for rows in memory; for a Dask DataFrame write Parquet files and pass their folder to "
+            "gpec.distributed.explain_parquet(..., resume=True), or leave it out."
+        )
+    return explain(g, X, attribution=attribution, confidence_level=confidence_level)
+
+
+def explain(
+    g: Any,
+    X: Any,
+    *,
+    attribution: Literal["explainer", "posterior"] = "explainer",
+    confidence_level: float = 0.95,
+    errors: Literal["raise", "keep"] = "raise",
+) -> Any:
+    """Explain a Dask DataFrame or array; ``g.explain(X)`` does the same.
+
+    Parameters
+    ----------
+    g : GPEC
+        Fitted. It is sent to each worker once.
+    X : dask.dataframe.DataFrame or dask.array.Array
+        Rows to explain. The columns of an array must be in one chunk; the sizes of its chunks must be known.
+    attribution, confidence_level
+        As for :meth:`gpec.GPEC.explain`.
+    errors : {"raise", "keep"}
+        What to do about a row that cannot be explained: raise an error that names the partition and the row, or give
+        its lines missing values and the reason in a further column ``error``.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        The lines and columns of :meth:`gpec.Explanation.to_frame`, in the order of the rows, one partition for each of
+        ``X``. ``row`` is the label in the index, or the number of the row in an array. Nothing is computed yet.
+    """
+    try:
+        import dask.dataframe as dd
+        from dask import delayed
+    except ImportError as error:
+        raise MissingExtraError('Explaining rows of Dask needs dask: pip install "gpec[dask]".') from error
+    question = Question.of(g, attribution, confidence_level, errors)
+    if isinstance(X, dd.DataFrame):
+        read_table(X._meta, "X", question.labels).aligned(question.labels, "X")
+        blocks = X.to_delayed()
+        firsts: list[int | None] = [None] * len(blocks)
+        like = X._meta.index
+    else:
+        blocks, firsts = _blocks_of_array(X)
+        like = pd.RangeIndex(0)
+    asked = delayed(_pass_on, name=f"gpec-{question.parcel.digest[:16]}", pure=False)(question)
+    ask = delayed(_explain_block, pure=False)
+    parts = [ask(asked, block, Place(i), first) for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))]
+    return dd.from_delayed(parts, meta=question.lines.empty(_labels(like)), prefix="gpec-explain", verify_meta=False)
+
+
+def _pass_on(question: Question) -> Question:
+    return question
+
+
+def _explain_block(question: Question, rows: Any, place: Place, first: int | None) -> pd.DataFrame:
+    labels = _labels(rows.index) if first is None else np.arange(first, first + len(rows))
+    return explain_rows(question, rows, labels, place)[0]
+
+
+def _labels(index: pd.Index) -> Any:
+    return index.to_numpy()
+
+
+def _blocks_of_array(X: Any) -> tuple[list[Any], list[int | None]]:
+    """One task for each chunk of rows, and the number of its first row."""
+    if not hasattr(X, "rechunk"):
+        raise ParameterTypeError(f"X is a Dask {type(X).__name__}; pass a Dask DataFrame or array.")
+    if X.ndim < 2:
+        raise InputError(f"X must have 2 dimensions (rows, features), or 3 or 4 for images, got shape {X.shape}.")
+    if any(np.isnan(size) for sizes in X.chunks for size in sizes):
+        raise InputError("The chunks of X have unknown sizes; call X.compute_chunk_sizes() first.")
+    whole = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+    blocks = whole.to_delayed().reshape(-1).tolist()
+    return blocks, np.cumsum([0, *whole.chunks[0]])[:-1].tolist()

@@ -1,0 +1,80 @@
+"""The lines of a result: those of :meth:`gpec.Explanation.to_frame`, with the same types in every partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpec._fitted import Fitted
+from gpec.explanation import Explanation
+
+__all__ = ["Lines"]
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """How results look: the lines of one row, and whether they say what went wrong."""
+
+    of_one: pd.DataFrame
+    keeps: bool
+
+    @classmethod
+    def like(cls, one: Explanation, fitted: Fitted, *, keeps: bool) -> Lines:
+        """As the explanation of one row has them. ``data`` is a column of numbers only where all features are."""
+        frame = one.to_frame()
+        if not (fitted.ground.schema.plain and fitted.ground.groups.single):
+            frame["data"] = frame["data"].astype(object)
+        return cls(frame, keeps)
+
+    @property
+    def per_row(self) -> int:
+        return len(self.of_one)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether ``data`` holds numbers only."""
+        return self.of_one["data"].dtype != object
+
+    def empty(self, labels: Any) -> pd.DataFrame:
+        """No lines, with the types that they would have for rows labelled like these."""
+        none = self.of_one.iloc[:0].assign(row=_as_column(labels)[:0])
+        return none.assign(error=_texts(0, None)) if self.keeps else none
+
+    def of(self, e: Explanation, labels: Any) -> pd.DataFrame:
+        """The lines of explained rows."""
+        frame = replace(e, row_names=np.asarray(labels)).to_frame()
+        frame["row"] = _repeated(labels, self.per_row)
+        if not self.numeric:
+            frame["data"] = frame["data"].astype(object)
+        return frame.assign(error=_texts(len(frame), None)) if self.keeps else frame
+
+    def of_failed(self, labels: Any, reason: str) -> pd.DataFrame:
+        """The lines of rows that could not be explained: numbers are missing."""
+        n = len(labels)
+        frame = pd.concat([self.of_one] * n, ignore_index=True)
+        for name in frame.columns.difference(["row", "feature", "output"]):
+            frame[name] = np.nan if self.numeric or name != "data" else None
+        frame["row"] = _repeated(labels, self.per_row)
+        return frame.assign(error=_texts(len(frame), reason))
+
+    def joined(self, parts: list[pd.DataFrame], labels: Any) -> pd.DataFrame:
+        """All lines, numbered."""
+        whole = [part for part in parts if len(part)]
+        return pd.concat(whole, ignore_index=True) if whole else self.empty(labels)
+
+
+def _texts(n: int, text: str | None) -> pd.Series[Any]:
+    return pd.Series([text] * n, dtype=pd.Series(["a"]).dtype)
+
+
+def _as_column(labels: Any) -> pd.Series[Any]:
+    """As :meth:`Explanation.to_frame` would have them."""
+    return pd.DataFrame({"row": np.asarray(labels)})["row"]
+
+
+def _repeated(labels: Any, times: int) -> Any:
+    column = _as_column(labels)
+    return column.repeat(times).reset_index(drop=True)

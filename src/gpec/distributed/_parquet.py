@@ -1,0 +1,136 @@
+"""A folder of Parquet files explained into another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from gpec import _files
+from gpec._fitted import Fitted
+from gpec._version import __version__
+from gpec.distributed._file import Job, told_by
+from gpec.distributed._partition import Place
+from gpec.distributed._question import Question
+from gpec.distributed._running import run_jobs, running_on
+from gpec.distributed._target import Target, digest_of_files, files_of
+from gpec.distributed.run import Run
+from gpec.errors import CheckpointError, InputError, MissingExtraError
+
+__all__ = ["explain_parquet"]
+
+
+def explain_parquet(
+    g: Any,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    attribution: Literal["explainer", "posterior"] = "explainer",
+    confidence_level: float = 0.95,
+    errors: Literal["raise", "keep"] = "raise",
+    resume: bool = False,
+    overwrite: bool = False,
+    index: str | None = None,
+    scheduler: Any = None,
+) -> Run:
+    """Explain the rows of a folder of Parquet files, one task for each file, and write one file for each.
+
+    A result has the name of its file, and the lines and columns of :meth:`gpec.Explanation.to_frame`. Columns that
+    ``fit`` did not see are left out. Files are read and written some thousand rows at a time, each written whole or not
+    at all. If a worker dies, its files are explained by others. If everything dies, the same call with ``resume=True``
+    goes on, and the files are the same to the byte.
+
+    Parameters
+    ----------
+    g : GPEC
+        Fitted. It is sent to each worker once; there it uses one thread for each task.
+    source, target : path
+        Folders that every worker sees. The target may be new, or empty.
+    attribution, confidence_level
+        As for :meth:`gpec.GPEC.explain`.
+    errors : {"raise", "keep"}
+        What to do about a row that cannot be explained: raise an error that names the file and the row, or give its
+        lines missing values and the reason in a further column ``error``.
+    resume : bool
+        Go on with what an earlier call has left in the target. Fit, files and settings must be the same.
+    overwrite : bool
+        Throw away what an earlier call has left in the target.
+    index : str, optional
+        The column with the labels of the rows; by default the index that pandas has stored, else their numbers.
+    scheduler : Client, str, optional
+        Where to run: a ``distributed.Client``, the address of a scheduler, or "synchronous", "threads" or "processes"
+        of this machine. By default the current client, else this process, one file after the other.
+
+    Returns
+    -------
+    Run
+        How many rows there were, and how many failed.
+
+    Raises
+    ------
+    CheckpointError
+        If the target is not empty, or is of other work.
+    ClusterError
+        If there is no such scheduler, or it was lost; what is done is kept.
+    """
+    rows, results = Path(source).resolve(), Path(target).resolve()
+    names = _names(rows, results)
+    if resume and overwrite:
+        raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
+    question = Question.of(g, attribution, confidence_level, errors)
+    folder = Target(results, _identity(g._require_fitted(), question, digest_of_files(rows, names), index))
+    with running_on(scheduler) as where:
+        one = g.explain(g.X_explained_[:1], attribution=attribution, confidence_level=confidence_level)
+        done = folder.prepare(names, resume=resume, overwrite=overwrite)
+        jobs = [
+            Job(Place(i, str(name)), rows / name, results / name, index)
+            for i, name in enumerate(names)
+            if name not in done
+        ]
+        try:
+            told = run_jobs(where, question, jobs, results, g.progress)
+        except CheckpointError:
+            raise
+        except Exception as error:
+            error.add_note(f"Finished partitions are kept in {results}; resume=True goes on from there.")
+            raise
+    folder.tidy()
+    told += [told_by(question, results / name) for name in sorted(done)]
+    return Run(
+        target=results,
+        n_partitions=len(names),
+        n_rows=sum(one.n_rows for one in told),
+        n_failed=sum(one.n_failed for one in told),
+        n_resumed=len(done),
+        statement=one.statement(),
+    )
+
+
+def _names(source: Path, target: Path) -> list[Path]:
+    """The files to explain."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError('Parquet files need pyarrow: pip install "gpec[dask]".') from error
+    if not source.is_dir():
+        raise InputError(f"There is no folder {source}; give a folder of Parquet files.")
+    if source == target or source in target.parents or target in source.parents:
+        raise InputError(f"The target {target} and the source {source} must be folders apart from each other.")
+    names = files_of(source)
+    if not names:
+        raise InputError(f"The folder {source} holds no Parquet files (.parquet).")
+    return names
+
+
+def _identity(fitted: Fitted, question: Question, files: str, index: str | None) -> dict[str, str]:
+    """What the results depend on."""
+    return {
+        "the version of gpec": __version__,
+        "the fit": fitted.digest(),
+        "the calibration": _files.digest(fitted.calibration.state()),
+        "the source files": files,
+        "the kind of attribution": question.attribution,
+        "the confidence level": repr(question.confidence_level),
+        "errors": question.errors,
+        "the index": str(index),
+    }

@@ -1,0 +1,126 @@
+"""The rows of one partition explained; if some cannot be, the error says which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpec.distributed._question import Question
+from gpec.errors import ExplainerError, GPECError, InputError, ModelCallError, ModelOutputError, NumericalError
+from gpec.explanation import Explanation
+
+__all__ = ["Place", "explain_rows"]
+
+_BY_ROWS = (InputError, ModelCallError, ModelOutputError, ExplainerError, NumericalError)
+# What a message says of the call, which differs from run to run, and of the place of a single row.
+_CHANGING = re.compile(
+    r" on call \d+( \(rows? [^)]*\)|, row \d+)?"
+    r"|; this was while explaining rows? [^.]*"
+    r"| on rows 0 to 0 of 1"
+    r"| in row 0,?(?= )"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows come from: the number and name of the partition, and how many of its rows came before."""
+
+    number: int
+    name: str = ""
+    first: int = 0
+
+    def __str__(self) -> str:
+        return f"Partition {self.number}" + (f" ({self.name})" if self.name else "")
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What came of some rows of a block: an explanation, or an error."""
+
+    part: slice
+    what: Explanation | GPECError
+
+
+def explain_rows(question: Question, rows: Any, labels: Any, place: Place) -> tuple[pd.DataFrame, int]:
+    """The lines of the rows, and how many rows failed; these are named in an error, or kept as the question says."""
+    lines = question.lines
+    if not len(rows):
+        return lines.empty(labels), 0
+    try:
+        return lines.of(question.ask(rows), labels), 0
+    except _BY_ROWS as error:
+        wrong = error
+    except GPECError as error:
+        raise type(error)(f"{place}: {error}") from error
+    if isinstance(wrong, ModelCallError) and not question.model_is_well():
+        raise type(wrong)(f"{place}: {wrong} The model fails on rows that it answered in fit, too.") from wrong
+    if question.errors == "raise":
+        raise _named(question, rows, labels, place, wrong)
+    parts, failed = [], 0
+    for found in _by_halves(question, rows, slice(0, len(rows)), wrong):
+        some = labels[found.part]
+        if isinstance(found.what, Explanation):
+            parts.append(lines.of(found.what, some))
+        else:
+            parts.append(lines.of_failed(some, _reason(found.what)))
+            failed += len(some)
+    return lines.joined(parts, labels), failed
+
+
+def _by_halves(question: Question, rows: Any, part: slice, error: GPECError) -> Iterator[_Found]:
+    """The rows of a part that failed: those that can be explained, and each other one with its error."""
+    n = part.stop - part.start
+    if n == 1 or _of_all(question, rows):
+        yield _Found(part, error)
+        return
+    for half in (slice(part.start, part.start + n // 2), slice(part.start + n // 2, part.stop)):
+        try:
+            found = _Found(half, question.ask(_some(rows, half)))
+        except _BY_ROWS as wrong:
+            yield from _by_halves(question, rows, half, wrong)
+        else:
+            yield found
+
+
+def _named(question: Question, rows: Any, labels: Any, place: Place, error: GPECError) -> GPECError:
+    """The error with the partition, and the first row that fails alone."""
+    if _of_all(question, rows):
+        return type(error)(f"{place}: {error}")
+    part, wrong = slice(0, len(rows)), error
+    while part.stop - part.start > 1:
+        middle = (part.start + part.stop) // 2
+        for half in (slice(part.start, middle), slice(middle, part.stop)):
+            try:
+                question.ask(_some(rows, half))
+            except _BY_ROWS as again:
+                part, wrong = half, again
+                break
+        else:  # together they fail, apart they do not
+            return type(error)(f"{place}, rows {place.first + part.start} to {place.first + part.stop - 1}: {error}")
+    row, label = place.first + part.start, labels[part.start]
+    called = "" if isinstance(label, (int, np.integer)) and label == row else f" (labelled {label!r})"
+    named = type(error)(f"{place}, row {row}{called}: {_reason(wrong)}")
+    named.__cause__ = wrong
+    return named
+
+
+def _of_all(question: Question, rows: Any) -> bool:
+    """Whether it is the columns that are wrong, and so every row."""
+    labels = question.labels
+    if labels is not None and isinstance(rows, pd.DataFrame):
+        return set(rows.columns) != set(labels)
+    return rows.shape[1] != question.n_features if rows.ndim == 2 else False
+
+
+def _some(rows: Any, part: slice) -> Any:
+    return rows.iloc[part] if isinstance(rows, pd.DataFrame) else rows[part]
+
+
+def _reason(error: GPECError) -> str:
+    """The message without what differs from run to run."""
+    return " ".join(_CHANGING.sub("", str(error)).split())

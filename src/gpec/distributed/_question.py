@@ -1,0 +1,95 @@
+"""What is asked of every partition, and how a worker answers it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gpec._fitted import Fitted
+from gpec._sending import Parcel, in_turn
+from gpec._validation import check_choice, check_level
+from gpec.data import Schema
+from gpec.distributed._lines import Lines
+from gpec.errors import InputError, PosteriorWarning, SlowExplainerWarning
+from gpec.explanation import Explanation
+from gpec.models._torch import is_module
+
+__all__ = ["Question"]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """How rows are to be explained, wherever they are; sent to every worker once."""
+
+    parcel: Parcel
+    attribution: Literal["explainer", "posterior"]
+    confidence_level: float
+    errors: Literal["raise", "keep"]
+    lines: Lines
+
+    @classmethod
+    def of(cls, g: Any, attribution: Any, confidence_level: float, errors: Any) -> Question:
+        """Check what is asked, and see on one row how the answers will look; no explainer is run."""
+        fitted: Fitted = g._require_fitted()
+        check_choice("attribution", attribution, ("explainer", "posterior"))
+        check_choice("errors", errors, ("raise", "keep"))
+        level = check_level(confidence_level)
+        fitted.calibration.require_told(attribution, level)
+        if attribution == "explainer" and fitted.ground.explainer is None:
+            raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
+        parcel = _packed(g, fitted)
+        with warnings.catch_warnings():
+            if attribution == "explainer":
+                warnings.simplefilter("ignore", PosteriorWarning)
+            one = g.explain(fitted.ground.schema.decode(fitted.observation.rows[:1]), attribution="posterior")
+        return cls(parcel, attribution, level, errors, Lines.like(one, fitted, keeps=errors == "keep"))
+
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """Of the columns given to ``fit``; None if these had none."""
+        return self._schema.labels
+
+    @property
+    def n_features(self) -> int:
+        return self._schema.n_features
+
+    @property
+    def _schema(self) -> Schema:
+        schema: Schema = self.parcel.open()["GPEC"]._fitted.ground.schema
+        return schema
+
+    def ask(self, rows: Any) -> Explanation:
+        """Explain rows with the GPEC of this process."""
+        g = self.parcel.open()["GPEC"]
+        with warnings.catch_warnings(), in_turn(self._alone(g)):
+            warnings.simplefilter("ignore", PosteriorWarning)  # said once, to the user
+            warnings.simplefilter("ignore", SlowExplainerWarning)
+            found: Explanation = g.explain(rows, attribution=self.attribution, confidence_level=self.confidence_level)
+        return found
+
+    def model_is_well(self) -> bool:
+        """Whether the model still answers the rows that it answered in ``fit``, so that others are to blame."""
+        fitted = self.parcel.open()["GPEC"]._fitted
+        try:
+            fitted.probe.require_same(fitted.ground.model)
+        except Exception:
+            return False
+        return True
+
+    def _alone(self, g: Any) -> bool:
+        """Whether threads must take turns: a Module is put into evaluation mode and back, explainers may seed."""
+        explainer = g._fitted.ground.explainer
+        return is_module(g.model) or (self.attribution == "explainer" and not explainer.threads)
+
+
+def _packed(g: Any, fitted: Fitted) -> Parcel:
+    """A GPEC as workers need it: one thread, no bars, and without the distances, which only ``fit`` looks at."""
+    layers = tuple(replace(layer, graph=replace(layer.graph)) for layer in fitted.layers)
+    lean = copy.copy(g)
+    for name in ("boundary_", "graph_", "kernel_", "posterior_"):
+        delattr(lean, name)
+    lean._fitted = replace(fitted, layers=layers)
+    lean.n_jobs, lean.progress = 1, False
+    return Parcel.of(model=g.model, explainer=g.explainer, GPEC=lean)

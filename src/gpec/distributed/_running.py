@@ -1,0 +1,124 @@
+"""Where tasks run: the cluster of a client, or one of Dask's schedulers on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from gpec._progress import Progress
+from gpec._sending import Parcel, send
+from gpec.distributed._file import Job, Told, explain_file
+from gpec.distributed._question import Question
+from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
+
+__all__ = ["run_jobs", "running_on"]
+
+_LOCAL = ("synchronous", "threads", "processes")
+_SECONDS = 10  # to find the scheduler
+
+
+@contextmanager
+def running_on(scheduler: Any) -> Iterator[Any]:
+    """The client of a cluster, or the word for a scheduler on this machine."""
+    try:
+        import dask  # noqa: F401
+
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError('Explaining a folder of files needs dask: pip install "gpec[dask]".') from error
+    if scheduler is None:
+        yield _current_client() or "synchronous"
+    elif isinstance(scheduler, distributed.Client) or (isinstance(scheduler, str) and scheduler in _LOCAL):
+        yield scheduler
+    elif isinstance(scheduler, str) and ":" in scheduler:
+        try:
+            client = distributed.Client(scheduler, timeout=_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"There is no scheduler at {scheduler} ({' '.join(str(error).split())}); start one with 'dask "
+                "scheduler', or give the address that it printed."
+            ) from error
+        with client:
+            yield client
+    else:
+        raise ParameterTypeError(
+            f"scheduler={scheduler!r} must be a Client, the address of a scheduler such as 'tcp://host:8786', or one "
+            f"of {', '.join(_LOCAL)}."
+        )
+
+
+def run_jobs(
+    where: Any, question: Question, jobs: list[Job], target: Path, progress: Literal["auto"] | bool
+) -> list[Told]:
+    """Explain each file, and return what came of them; finished ones stay, whatever happens to the others."""
+    if not jobs:
+        return []
+    if not isinstance(where, str):
+        return _run_on_cluster(where, question, jobs, target, progress)
+    import dask
+
+    sent = dask.delayed(_pass_on)(question)
+    tasks = [dask.delayed(explain_file)(sent, job) for job in jobs]
+    return list(dask.compute(*tasks, scheduler=where))
+
+
+def _run_on_cluster(
+    client: Any, question: Question, jobs: list[Job], target: Path, progress: Literal["auto"] | bool
+) -> list[Told]:
+    import distributed
+
+    address, done = _address(client), 0
+    sent = send(client, Parcel.of(question=question))
+    futures = client.map(_explain_there, jobs, sent=sent, pure=False)
+    try:
+        with Progress(len(jobs), "partitions", progress) as bar:
+            for future in distributed.as_completed(futures):
+                future.result()
+                done += 1
+                bar.advance()
+        return list(client.gather(futures))
+    except distributed.KilledWorker as error:
+        raise ClusterError(
+            f"A partition ended its worker several times, most likely for lack of memory ({_one_line(error)}); "
+            f"{done} of {len(jobs)} partitions are done and kept in {target}: give workers more memory or fewer "
+            "threads, and go on with resume=True."
+        ) from error
+    except GPECError:
+        raise
+    except (OSError, distributed.CancelledError, distributed.TimeoutError, RuntimeError) as error:
+        if client.status == "running" and not isinstance(error, distributed.CancelledError):
+            raise
+        raise ClusterError(
+            f"The scheduler at {address} was lost after {done} of {len(jobs)} partitions ({_one_line(error)}); what is "
+            f"done is kept in {target}: start the cluster again and go on with resume=True."
+        ) from error
+    finally:
+        with suppress(Exception):  # a scheduler that is gone has nothing to cancel
+            client.cancel(futures)
+
+
+def _explain_there(job: Job, sent: Parcel) -> Told:
+    return explain_file(sent.open()["question"], job)
+
+
+def _pass_on(question: Question) -> Question:
+    return question
+
+
+def _current_client() -> Any:
+    import distributed
+
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def _address(client: Any) -> str:
+    return str(client.scheduler.address) if client.scheduler is not None else "its address"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
