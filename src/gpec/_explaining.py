@@ -11,7 +11,6 @@ from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from gpec import _files
 from gpec._changes import predict_changes, predict_values
@@ -102,8 +101,8 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) ->
     if off > _LARGEST_GAP:
         raise InputError(
             f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
-            f"{len(given)} rows, as they do when one is in units of probability and the other of log-odds; pass the "
-            "explainer that the attributions came from, or ask for attribution='posterior'."
+            f"{len(given)} rows, as they do when they are in different units; pass the explainer "
+            "that the attributions came from, or ask for attribution='posterior'."
         )
 
 
@@ -183,8 +182,8 @@ def make_explanation(
         np.isfinite(found.shown.values).all() and np.isfinite(found.boundary_variance + found.noise_variance).all()
     ):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-    schema, several = fitted.ground.schema, len(fitted.layers) > 1
-    names, shown = [str(name) for name in fitted.ground.model.classes], found.shown.at_the_door()
+    schema, several, model = fitted.ground.schema, len(fitted.layers) > 1, fitted.ground.model
+    shown = found.shown.at_the_door()
     return Explanation(
         values=shown.values,
         boundary_variance=at_the_door(found.boundary_variance),
@@ -193,13 +192,13 @@ def make_explanation(
         base_values=shown.base_values,
         data=fitted.ground.groups.data(rows.encoded, schema),
         feature_names=list(fitted.ground.groups.names),
-        output_names=names if several else names[1],
+        output_names=model.output_names,
         confidence_level=level,
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
         rule=found.rule,
         row_names=row_names,
-        predictions=at_the_door(expit(rows.outputs)) if fitted.neighbourhood is not None else None,
+        predictions=at_the_door(model.answers_of(rows.outputs)) if fitted.neighbourhood is not None else None,
     )
 
 

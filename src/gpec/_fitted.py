@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.special import expit
 
 from gpec import _files
 from gpec._execution import Execution
@@ -35,21 +34,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A few rows and the model's probabilities for them, by which it is known again."""
+    """A few rows and the model's answers to them, by which it is known again."""
 
     rows: FloatArray
     answer: FloatArray
 
-    def difference(self, answer: FloatArray) -> str | None:
+    def difference(self, answer: FloatArray, model: Model) -> str | None:
         """How other answers to these rows differ from those kept; None if it is by rounding at most."""
         if answer.shape != self.answer.shape:
             return "in its number of classes"
         most = np.abs(answer - self.answer).max()
-        return f"by {most:.3g}" if most > 1e-5 else None
+        return f"by {most:.3g}" if most > model.tolerance(self.answer) else None
 
     def require_same(self, model: Model) -> None:
         """Raise unless the model is the one that was asked before."""
-        how = self.difference(model.probabilities(self.rows))
+        how = self.difference(model.answers(self.rows), model)
         if how is not None:
             raise ModelMismatchError(
                 f"The model is not the one that was fitted: its answers to {len(self.rows)} stored rows differ {how}. "
@@ -78,7 +77,9 @@ class Observation:
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
     similar_values: FloatArray | None = None  # attributions of a row similar to each of the first rows
-    adds_up_to: str | None = None  # what base value and attributions of a row add up to: "probability", "log-odds"
+    adds_up_to: str | None = (
+        None  # what base value and attributions of a row add up to: "probability", "log-odds", "output"
+    )
 
     @property
     def rows(self) -> FloatArray:
@@ -183,12 +184,14 @@ class Fitted:
 
     def answers(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
-        return np.asarray(expit(rows.outputs) if self.observation.adds_up_to == "probability" else rows.outputs)
+        in_probability = self.observation.adds_up_to == "probability"
+        return self.ground.model.answers_of(rows.outputs) if in_probability else rows.outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
         base = self.observation.attribution.base_values
-        if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), 1.0)).any():
+        one = 0.0 if self.ground.model.is_regressor else 1.0
+        if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), one)).any():
             return None
         return np.tile(base[0], (n, 1))
 
@@ -203,6 +206,8 @@ class Fitted:
             "model_calls": ground.model.n_calls,
             "seconds": seconds,
             "boundary_points": np.bincount(self.boundary.label).tolist(),
+            "regression": ground.model.is_regressor,
+            "levels": self.boundary.levels,
             "components": [layer.graph.n_components for layer in layers],
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],

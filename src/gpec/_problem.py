@@ -42,7 +42,8 @@ class Ground:
 
     def rows(self, Z: FloatArray, name: str = "X") -> Rows:
         """Encoded rows as kernels see them."""
-        return Rows(self.schema.embed(Z, name), Z, self.groups.coordinates(self.schema), self.model.log_odds)
+        coordinates, model = self.groups.coordinates(self.schema), self.model
+        return Rows(self.schema.embed(Z, name), Z, coordinates, model.outputs, model.is_regressor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,8 @@ def state_problem(
         require_one_kernel(kernel)
         check_task_kernel(settings.task_kernel, len(groups), groups.names)
     explainer = with_groups(explainer, groups)
-    sampler = make_sampler(settings.boundary, schema)
+    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    sampler = make_sampler(settings.boundary, schema, regressor=checked.is_regressor)
     if isinstance(sampler, Sampler):
         sampler.check()
     explained: FloatArray | None
@@ -92,7 +94,6 @@ def state_problem(
         raise InputError(
             f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
-    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     background = check_background(settings.background, schema, Z, seed)
     ground = Ground(settings, schema, checked, groups, explainer, background, seed)
     return Problem(ground, similar, sampler, Z, explained, given)

@@ -18,6 +18,7 @@ from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters, Posterior
 from gpec.gp.tasks import Tasks
 from gpec.kernels import Kernel
+from gpec.models import Model
 
 __all__ = ["keep_graph", "keep_kernel", "keep_posterior", "known_model", "open_fit", "seed_of"]
 
@@ -38,12 +39,12 @@ def open_fit(problem: Problem, folder: str | os.PathLike[str] | None) -> Abstrac
     return Checkpoint(folder, "fit", _identity(problem), {"seed": problem.ground.seed})
 
 
-def known_model(probe: Probe, kept: Checkpoint | None) -> Probe:
+def known_model(probe: Probe, model: Model, kept: Checkpoint | None) -> Probe:
     """The answers by which the first call knew the model, which must be the same now."""
     if kept is None:
         return probe
     first = Probe(probe.rows, kept.once("model", lambda: {"answer": probe.answer})["answer"])
-    if first.difference(probe.answer) is not None:
+    if first.difference(probe.answer, model) is not None:
         raise kept.other("the model")
     return first
 

@@ -42,7 +42,7 @@ class Settings:
     n_resamples: int
     output_scale: float | Literal["evidence"]
     standardize: bool
-    model_output: Literal["auto", "probability", "logit"]
+    model_output: Literal["auto", "probability", "logit", "value"]
     threshold: float
     categorical_features: Any
     random_state: Any

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit
 
 from gpec._execution import Execution, one_blas_thread
 from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
@@ -37,6 +36,7 @@ from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior, learn_kernel, make_posterior
 from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
 from gpec.kernels import Kernel, make_kernel
+from gpec.models import Model
 from gpec.models._remembered import remembered
 from gpec.similar import Neighbourhood
 from gpec.typing import FloatArray
@@ -61,12 +61,13 @@ _POOL = 10_000  # rows from which those to explain are drawn
 _OUTPUT_BINS = 10
 _LARGEST_NOISE = 1e30  # in squared attributions
 _SUM_TOLERANCE = 1e-6
+_SUM_OF_SPREAD = 1e-2  # what a sum may be off at most, where rounding is coarse beside the spread of the answers
 
 
 def ask_model(problem: Problem) -> Probe:
     """The first call of the model; it tells the number of classes, too."""
     rows = problem.rows[:_PROBE_ROWS]
-    return Probe(rows, problem.ground.model.probabilities(rows))
+    return Probe(rows, problem.ground.model.answers(rows))
 
 
 def recall(problem: Problem, probe: Probe, earlier: Fitted | None, now: Execution) -> tuple[Problem, Memory]:
@@ -89,7 +90,7 @@ def recall(problem: Problem, probe: Probe, earlier: Fitted | None, now: Executio
     except (InputError, ModelMismatchError):
         return problem, Memory(prints, None, now)
     model, explainer = earlier.ground.model, earlier.ground.explainer if memory.of("explainer") else g.explainer
-    model.n_calls, model.n_rows = g.model.n_calls, g.model.n_rows
+    model.goes_on_from(g.model)
     return replace(problem, ground=replace(g, model=model, explainer=explainer)), memory
 
 
@@ -110,7 +111,7 @@ def draw_rows(problem: Problem, memory: Memory) -> Draw:
     earlier = memory.of("ground")
     known = None if earlier is None else earlier.observation.draw.answers
     model = remembered(ground.model, memory.now.kept, "drawn rows")
-    answers = model.probabilities(Z[pool]) if known is None else known
+    answers = model.answers(Z[pool]) if known is None else known
     chance = np.full(len(pool), 0.5 / len(pool))
     for p in answers.T:
         place = np.digitize(p, np.linspace(p.min(), p.max(), _OUTPUT_BINS + 1)[1:-1])
@@ -172,7 +173,7 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
         answer = grouped(answer, ground.groups)
         U, source = noise_variance(ground.settings.noise, answer, None, rows, ground.seed)
         _check_noise_size(answer, U, ground.settings)
-        adds_up_to = _sum_of(answer, explained)
+        adds_up_to = _sum_of(answer, explained, model)
         return Observation(draw, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
@@ -184,7 +185,7 @@ def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) 
         known is not None and memory.of("similar") is not None and np.array_equal(known.rows, rows[: len(known.rows)])
     )
     similar = known.similar_values if same and known is not None else None  # of the first rows, which are the same
-    adds_up_to = _sum_of(answer, explained)
+    adds_up_to = _sum_of(answer, explained, model)
     return Observation(draw, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to)
 
 
@@ -201,12 +202,16 @@ def _prepare(explainer: Explainer, problem: Problem, memory: Memory) -> None:
         )
 
 
-def _sum_of(answer: Attribution, explained: Rows) -> str | None:
+def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
     """What base value and attributions of every row add up to, found by trying."""
     if answer.base_values is None:
         return None
     totals = answer.values.sum(axis=1) + answer.base_values
-    for unit, answers in (("probability", expit(explained.outputs)), ("log-odds", explained.outputs)):
+    outputs = explained.outputs
+    if model.is_regressor:
+        tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
+        return "output" if np.abs(totals - outputs).max() <= tolerance else None
+    for unit, answers in (("probability", model.answers_of(outputs)), ("log-odds", outputs)):
         if np.abs(totals - answers).max() <= _SUM_TOLERANCE * max(1.0, np.abs(answers).max()):
             return unit
     return None

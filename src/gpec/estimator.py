@@ -66,17 +66,18 @@ _KIND = "GPEC"  # of a file
 
 
 class GPEC(BaseEstimator):
-    """Boundary-aware uncertainty of feature attributions, for any classifier and any explainer.
+    """Boundary-aware uncertainty of feature attributions, for any classifier or regressor and any explainer.
 
-    ``fit`` samples the model's decision boundary, measures distances along it and explains some rows; ``explain`` then
-    gives each attribution of any row a variance, split into what the boundary's shape and what the explainer's noise
-    leave open.
+    ``fit`` samples the model's decision boundary (for a regressor, a level set of its output), measures distances along
+    it and explains some rows; ``explain`` then gives each attribution of any row a variance, split into what the
+    boundary's shape and what the explainer's noise leave open.
 
     Parameters
     ----------
     model : object
-        Classifier with ``predict_proba``, ``torch.nn.Module``, ``xgboost.Booster``, ``lightgbm.Booster``, or a callable
-        ``X -> (n,)`` or ``(n, c)``.
+        Classifier with ``predict_proba``, regressor with ``predict``, ``torch.nn.Module``, ``xgboost.Booster``,
+        ``lightgbm.Booster``, or a callable ``X -> (n,)`` or ``(n, c)``. For a Module or callable that predicts a
+        number set ``model_output="value"``.
     explainer : str, object or callable, default "kernelshap"
         "kernelshap", "lime", "shapley_sampling", "bayeslime", "bayesshap", "cxplain", "tree", "exact", "captum:<Name>",
         an object of :mod:`gpec.explainers`, a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
@@ -96,9 +97,10 @@ class GPEC(BaseEstimator):
     lam, rho : float, "auto" or "evidence"
         See :class:`gpec.kernels.WEG`; "evidence" learns them from the attributions.
     boundary : "auto", Sampler, BoundarySample or array
-        How to sample the boundary, or the sample itself (``g.boundary_`` of an earlier fit).
+        How to sample the boundary, or the sample itself (``g.boundary_`` of an earlier fit). "auto" is
+        :class:`gpec.boundary.BisectionSampler` for classes and :class:`gpec.boundary.LevelSetSampler` for a regressor.
     n_boundary : int
-        Distinct boundary points for each class.
+        Distinct boundary points for each class, or for all level sets of a regressor.
     n_neighbors, n_landmarks, components
         See :meth:`gpec.geometry.GeodesicGraph.build`. With several classes "auto" is at most 800 landmarks for each.
     n_explained : int
@@ -136,7 +138,7 @@ class GPEC(BaseEstimator):
     X_explained_, attributions_, explained_weights_
         The rows explained in ``fit``, their attributions, and how many rows each stands for (1 on average).
     classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+        As in scikit-learn; a regressor has no classes.
     diagnostics_ : dict
         Model rows, seconds by stage, components, clipped mass, condition, choices made.
 
@@ -175,7 +177,7 @@ class GPEC(BaseEstimator):
         n_resamples: int = 10,
         output_scale: float | Literal["evidence"] = "evidence",
         standardize: bool = True,
-        model_output: Literal["auto", "probability", "logit"] = "auto",
+        model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
         categorical_features: Any = "auto",
         random_state: Any = None,
@@ -244,7 +246,7 @@ class GPEC(BaseEstimator):
         seed = seed_of(settings, checkpoint)
         problem = state_problem(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
         with open_fit(problem, checkpoint) as kept:
-            probe = known_model(ask_model(problem), kept)
+            probe = known_model(ask_model(problem), problem.ground.model, kept)
             problem, memory = recall(problem, probe, earlier, settings.execution(kept))
             draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
             explained = problem.ground.rows(draw.rows)
@@ -461,7 +463,8 @@ class GPEC(BaseEstimator):
         self.explained_weights_ = seen.draw.weights.copy()
         # copies: what users do with them must not reach a later fit
         self.attributions_ = replace(seen.attribution, variance=seen.U).at_the_door().map(np.copy)
-        self.classes_ = ground.model.classes
+        if not ground.model.is_regressor:
+            self.classes_ = ground.model.classes
         self.n_features_in_ = ground.schema.n_features
         if ground.schema.labels is not None:
             self.feature_names_in_ = np.array(ground.schema.names, dtype=object)

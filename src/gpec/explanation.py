@@ -28,7 +28,8 @@ _BY_ROW = ("base_values", "predictions")
 class Explanation:
     """Feature attributions and how far each can be trusted.
 
-    Shapes are ``(n, d)`` for two classes, where attributions are for ``classes_[1]``, and ``(n, d, c)`` for several.
+    Shapes are ``(n, d)`` for two classes, where attributions are for ``classes_[1]``, and for a regressor, and
+    ``(n, d, c)`` for several classes.
     Variances are in squared attribution units when GPEC was fitted with ``output_scale="evidence"``.
 
     Attributes
@@ -44,10 +45,11 @@ class Explanation:
     data : array
         The rows explained.
     predictions : array or None
-        The model's answers for these rows: the probability of ``classes_[1]``, ``(n,)``, or of each class, ``(n, c)``.
+        The model's answers for these rows: the probability of ``classes_[1]`` or the value of a regressor, ``(n,)``,
+        or the probability of each class, ``(n, c)``.
         None with ``similar=None``, where the model need not be asked.
     feature_names, output_names : list of str
-        Names along the second and third axis; a single name where that axis is absent.
+        Names along the second and third axis; a single name where that axis is absent, and None for a regressor.
     confidence_level : float
         Level of ``lower`` and ``upper``.
     diagnostics : dict

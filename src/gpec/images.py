@@ -33,10 +33,10 @@ class _Game(Model):
 
     def __init__(self, model: Model, images: Callable[[Any], Iterator[FloatArray]], schema: Schema) -> None:
         self._asked, self._images = model, images
-        super().__init__(self._worth, schema, model_output="probability")
+        super().__init__(self._worth, schema, model_output="value" if model.is_regressor else "probability")
 
     def _worth(self, there: Any) -> FloatArray:
-        return np.concatenate([self._asked.probabilities(some) for some in self._images(there)])
+        return np.concatenate([self._asked.answers(some) for some in self._images(there)])
 
     def log_odds(self, Z: FloatArray) -> FloatArray:
         # not those of the probabilities, which have lost them where the model is sure
@@ -143,6 +143,8 @@ class SuperpixelExplainer(Explainer):
     def unit(self) -> str:  # type: ignore[override]  # not to be set: it follows from the explainer's link
         """What the attributions measure."""
         explained = "log-odds" if getattr(self.explainer, "link", "identity") == "logit" else "probability"
+        if hasattr(self, "model_") and self.model_.is_regressor:
+            explained = "output"
         return f"{explained}, of the whole superpixel"
 
     def check(self) -> None:
@@ -195,7 +197,7 @@ class SuperpixelExplainer(Explainer):
         inner = make_explainer(self.explainer)
         game = _Game(self.model_, images, schema)
         try:
-            game.probabilities(coalitions[:1])
+            game.answers(coalitions[:1])
             inner.prepare(game, coalitions[:1], coalitions, seed)
             answer = check_attribution(inner._explain(coalitions[1:], [seed]), 1, m, game)
         except ModelCallError as error:

@@ -37,7 +37,7 @@ def describe_fit(tree: dict[str, Any], name: str) -> tuple[Explanation, tuple[st
         base_values=None if base is None else at_the_door(base, axis=1),
         data=groups.data(seen["draw"]["rows"], schema),
         feature_names=list(groups.names),
-        output_names=classes if several else "1",
+        output_names=classes if several else None if diagnostics.get("regression") else "1",
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
     )

@@ -1,7 +1,8 @@
-"""Where the model changes its mind: samples of its decision boundary."""
+"""Where the model changes its mind: samples of its decision boundary, or of a regressor's level sets."""
 
 from gpec.boundary.adversarial import AdversarialSampler, AttackReport
 from gpec.boundary.base import BoundarySample, Sampler
 from gpec.boundary.bisection import BisectionSampler
+from gpec.boundary.levels import LevelSetSampler
 
-__all__ = ["AdversarialSampler", "AttackReport", "BisectionSampler", "BoundarySample", "Sampler"]
+__all__ = ["AdversarialSampler", "AttackReport", "BisectionSampler", "BoundarySample", "LevelSetSampler", "Sampler"]

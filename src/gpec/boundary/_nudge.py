@@ -24,7 +24,7 @@ _OF_SPREAD = 1e-3
 _TRIED_ROWS = 128
 _TRIED_BY_COLUMN = 4_096  # rows for all columns together
 _TRIED_STEP = 1e-2  # of a nudge: an answer that follows a column smoothly hardly changes
-_JUMP = 1e-3
+_JUMP = 1e-3  # in units of the answers
 
 
 class Nudge:
@@ -49,29 +49,30 @@ class Nudge:
         if not columns.any():
             return
         moved = self._by(rows, self.way, _TRIED_STEP)
-        answer, after = np.split(model.probabilities(np.concatenate((rows, moved))), 2)
-        if not _jumps(answer, after).any():
+        answer, after = np.split(model.answers(np.concatenate((rows, moved))), 2)
+        least = _JUMP * model.unit(answer)
+        if not _jumps(answer, after, least).any():
             return
-        down = model.probabilities(self._by(rows, -self.way, _TRIED_STEP))
-        if not _jumps(answer, down).any():
+        down = model.answers(self._by(rows, -self.way, _TRIED_STEP))
+        if not _jumps(answer, down, least).any():
             self.way = -self.way
             return
         some = max(_TRIED_BY_COLUMN // int(columns.sum()), 8)
         for way in (1, -1):
             pending = np.flatnonzero(columns)
-            jumps = self._jumps_by_column(model, rows[:some], answer[:some], pending, way)
+            jumps = self._jumps_by_column(model, rows[:some], answer[:some], pending, way, least)
             self.way[pending[~jumps]] = way
             columns[pending[~jumps]] = False
         self.way[columns] = 0
 
     def _jumps_by_column(
-        self, model: Model, rows: FloatArray, answer: FloatArray, pending: IntArray, way: int
+        self, model: Model, rows: FloatArray, answer: FloatArray, pending: IntArray, way: int, least: float
     ) -> BoolArray:
         tried = [self._by(rows, way * (np.arange(rows.shape[1]) == j), _TRIED_STEP) for j in pending]
         if not tried:
             return np.empty(0, dtype=bool)
-        after = np.split(model.probabilities(np.concatenate(tried)), len(pending))
-        return np.array([_jumps(answer, each).any() for each in after])
+        after = np.split(model.answers(np.concatenate(tried)), len(pending))
+        return np.array([_jumps(answer, each, least).any() for each in after])
 
     def moved(self, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Some rows of ``Z``, nudged; a missing value stays missing."""
@@ -97,5 +98,5 @@ def _steps(values: FloatArray, most: float) -> FloatArray:
     return np.append(steps, 0.0)
 
 
-def _jumps(before: FloatArray, after: FloatArray) -> BoolArray:
-    return np.asarray((np.abs(after - before) > _JUMP).any(axis=1))
+def _jumps(before: FloatArray, after: FloatArray, least: float) -> BoolArray:
+    return np.asarray((np.abs(after - before) > least).any(axis=1))

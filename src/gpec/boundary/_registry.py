@@ -11,6 +11,7 @@ from gpec._validation import check_choice
 from gpec.boundary.adversarial import AdversarialSampler
 from gpec.boundary.base import BoundarySample, Sampler
 from gpec.boundary.bisection import BisectionSampler
+from gpec.boundary.levels import LevelSetSampler
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
 
@@ -20,11 +21,14 @@ _SAMPLERS: dict[str, type[Sampler]] = {
     "auto": BisectionSampler,
     "bisection": BisectionSampler,
     "adversarial": AdversarialSampler,
+    "levels": LevelSetSampler,
 }
 
 
-def make_sampler(boundary: Any, schema: Schema) -> Sampler | BoundarySample:
+def make_sampler(boundary: Any, schema: Schema, *, regressor: bool = False) -> Sampler | BoundarySample:
     """The sampler meant by a name, or the sampler or the sample given."""
+    if isinstance(boundary, str) and boundary == "auto" and regressor:
+        return LevelSetSampler()
     if isinstance(boundary, Sampler):
         return boundary
     if isinstance(boundary, str):

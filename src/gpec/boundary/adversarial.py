@@ -14,6 +14,7 @@ from gpec.boundary._attack import AttackedModule
 from gpec.boundary._ruler import Ruler
 from gpec.boundary._search import Collection, bisect
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
+from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -117,6 +118,7 @@ class AdversarialSampler(Sampler):
     ) -> BoundarySample:
         """Points of each class's boundary, at most ``n_boundary``; there is no more to find than attacks succeed."""
         self.check()
+        refuse_values(self, model)
         _require_gradients(model, Z)
         rows_before = model.n_rows
         rng = stream(seed, "attacked rows")

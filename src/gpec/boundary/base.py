@@ -1,4 +1,4 @@
-"""The sample of a decision boundary, and what a sampler must do."""
+"""The sample of a decision boundary or of level sets, and what a sampler must do."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class BoundarySample:
     r"""Points on a model's decision boundary, each with the evidence that it lies there.
 
     The predicted class is ``label`` at ``points - residual * direction`` and another one at
-    ``points + residual * direction``; :meth:`ends` gives both rows. All rows are encoded: numbers in input units,
-    categories as their codes, missing values as NaN.
+    ``points + residual * direction``; :meth:`ends` gives both rows. For a regressor the predicted value is at most
+    ``level`` at the one and greater at the other. All rows are encoded: numbers in input units, categories as their
+    codes, missing values as NaN.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class BoundarySample:
     residual : array of shape (J,)
         Half the length of the last bracket, in standardised units.
     label : int array of shape (J,)
-        Index of the one-vs-all class whose boundary it is; 0 for two classes. With several classes a point between
-        two of them stands twice, once for each.
+        Index of the one-vs-all class whose boundary it is; 0 for two classes and for a regressor. With several classes
+        a point between two of them stands twice, once for each.
     n_model_rows : int
         Rows the model predicted to find the points.
     switched : int array of shape (J,)
@@ -52,6 +53,8 @@ class BoundarySample:
         -1.
     switched_to : array of shape (J,)
         What that column holds on the far side: a code, a number, or NaN for a missing value; -1 where nothing switches.
+    level : array of shape (J,)
+        The value of a regressor that is passed there; NaN between classes, and if it is left out.
     """
 
     points: FloatArray
@@ -61,10 +64,15 @@ class BoundarySample:
     n_model_rows: int
     switched: IntArray
     switched_to: FloatArray
+    level: FloatArray = None  # type: ignore[assignment]  # an array from the first
+
+    def __post_init__(self) -> None:
+        if self.level is None:
+            object.__setattr__(self, "level", np.full(len(self.points), np.nan))
 
     @classmethod
     def from_points(cls, points: Any) -> BoundarySample:
-        """Points known to lie on the boundary of a two-class model, taken on trust; NaN is a missing value."""
+        """Points known to lie on the boundary of two classes or on a level set, taken on trust; NaN is missing."""
         points = _numbers_or_missing(points)
         if points.ndim != 2:
             raise InputError(f"boundary must have 2 dimensions (points, features), got shape {points.shape}.")
@@ -85,12 +93,17 @@ class BoundarySample:
         return len(self.points)
 
     def ends(self) -> tuple[FloatArray, FloatArray]:
-        """Rows just before and just beyond each point; their predicted classes differ."""
+        """Rows just before and just beyond each point; their predicted classes, or sides of the level, differ."""
         step = self.residual[:, None] * self.direction
         before, beyond = self.points - step, self.points + step
         jumps = np.flatnonzero(self.switched >= 0)
         beyond[jumps, self.switched[jumps]] = self.switched_to[jumps]
         return before, beyond
+
+    @property
+    def levels(self) -> list[float]:
+        """The distinct levels, in order; none between classes."""
+        return [float(level) for level in np.unique(self.level[~np.isnan(self.level)])]
 
     @property
     def on_trust(self) -> bool:
@@ -122,9 +135,10 @@ class BoundarySample:
             suspect = suspect.take(_wrong(model, replace(suspect, residual=widen * suspect.residual)))
             if len(suspect) == 0:
                 return
+        what = "value does not pass its level" if model.is_regressor else "class does not change as it should"
         raise ModelMismatchError(
-            f"boundary does not belong to this model: the predicted class does not change as it should across "
-            f"{len(suspect)} of {len(part)} points checked; sample it anew with boundary='auto'."
+            f"boundary does not belong to this model: the predicted {what} across {len(suspect)} of {len(part)} points "
+            "checked; sample it anew with boundary='auto'."
         )
 
     def of(self, label: int) -> BoundarySample:
@@ -146,7 +160,11 @@ class BoundarySample:
 
 
 def _wrong(model: Model, sample: BoundarySample) -> IntArray:
-    """The points across which the predicted class does not change as it should."""
+    """The points across which the predicted class, or value, does not change as it should."""
+    if model.is_regressor:
+        below, above = (model.answers(end)[:, 0] for end in sample.ends())
+        slack = model.tolerance(below)
+        return np.flatnonzero((below > sample.level + slack) | (above <= sample.level - slack))
     before, beyond = (model.labels(end) for end in sample.ends())
     wrong = before == beyond if model.is_binary else (before != sample.label) | (beyond == sample.label)
     return np.flatnonzero(wrong)
@@ -195,7 +213,7 @@ class Sampler(BaseEstimator, ABC):
     def draw(
         self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool
     ) -> BoundarySample:
-        """Sample ``n_boundary`` distinct points of each class's boundary from encoded rows ``Z``."""
+        """Sample ``n_boundary`` distinct points of each class's boundary, or of level sets, from encoded rows ``Z``."""
 
     def sample(
         self,
@@ -203,14 +221,14 @@ class Sampler(BaseEstimator, ABC):
         X: Any,
         n_boundary: int = 2000,
         *,
-        model_output: Literal["auto", "probability", "logit"] = "auto",
+        model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
         categorical_features: Any = "auto",
         standardize: bool = True,
         random_state: Any = None,
         progress: Literal["auto"] | bool = "auto",
     ) -> BoundarySample:
-        """Sample the decision boundary of ``model`` around the rows ``X``, without the rest of gpec."""
+        """Sample the decision boundary or level sets of ``model`` around the rows ``X``, without the rest of gpec."""
         check_count("n_boundary", n_boundary, least=LEAST_POINTS)
         check_choice("standardize", standardize, (True, False))
         check_choice("progress", progress, ("auto", True, False))

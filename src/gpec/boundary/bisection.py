@@ -19,11 +19,11 @@ from gpec.boundary._search import Collection, bisect
 from gpec.boundary._walk import walk
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.data import Schema, same_values
-from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning
+from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BisectionSampler"]
+__all__ = ["BisectionSampler", "box_rows", "nudged_rows", "refuse_values", "rows_stream"]
 
 _LEAST_PAIRS = 64
 _MAX_EMPTY_ROUNDS = 5
@@ -94,10 +94,27 @@ class BisectionSampler(Sampler):
         progress: Literal["auto"] | bool = "auto",
     ) -> BoundarySample:
         self.check()
+        refuse_values(self, model)
         rows_before = model.n_rows
         ruler = Ruler.of(model.schema, Z, self.tolerance)
-        candidates, labels = self._candidates(model, Z, n_boundary, ruler, stream(seed, "boundary rows"))
+        candidates, labels = self._candidates(model, Z, n_boundary, ruler, rows_stream(seed))
         _require_classes(model, labels)
+        found = self._between(model, candidates, labels, n_boundary, ruler, seed, progress)
+        return replace(found, n_model_rows=model.n_rows - rows_before)
+
+    def _between(
+        self,
+        model: Model,
+        candidates: FloatArray,
+        labels: IntArray,
+        n_boundary: int,
+        ruler: Ruler,
+        seed: int,
+        progress: Literal["auto"] | bool,
+        whose: str = "",
+        key: tuple[int, ...] = (),
+    ) -> BoundarySample:
+        """Points between candidates of different labels; ``whose`` names the boundary, ``key`` its random numbers."""
         embedded = model.schema.embed(candidates)
         varying = np.flatnonzero(~same_values(candidates, candidates[:1]).all(axis=0))
         one_column = len(varying) == 1
@@ -108,12 +125,12 @@ class BisectionSampler(Sampler):
                 np.flatnonzero(labels == y),
                 np.flatnonzero(labels != y),
                 nearest=self.pairing == "nearest",
-                rng=stream(seed, "boundary pairs", y),
+                rng=stream(seed, "boundary pairs", y, *key),
                 line=line,
             )
             for y in range(model.n_outputs)
         ]
-        rng = stream(seed, "boundary search")
+        rng = stream(seed, "boundary search", *key)
         found = Collection(model, ruler, n_boundary)
         empty_rounds = 0
         with Progress(n_boundary * model.n_outputs, "boundary", progress) as bar:
@@ -131,8 +148,9 @@ class BisectionSampler(Sampler):
                 gained = found.add(*bisect(model, A, B, label, ruler, rng))
                 bar.advance(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
-        _report_shortage(*found.scarcest(), n_boundary, complete=one_column)
-        return replace(found.sample(), n_model_rows=model.n_rows - rows_before)
+        count, scarce = found.scarcest()
+        self._report_shortage(count, whose or scarce, n_boundary, complete=one_column)
+        return found.sample()
 
     def _candidates(
         self, model: Model, Z: FloatArray, n_boundary: int, ruler: Ruler, rng: np.random.Generator
@@ -141,22 +159,32 @@ class BisectionSampler(Sampler):
         if self.rows == "box":
             rows, labels = np.empty((0, Z.shape[1])), np.empty(0, dtype=np.int64)
             for _ in range(_BOX_ROUNDS):
-                block = _distinct(_uniform_rows(model.schema, Z, max(2 * n_boundary, 1_000), rng))
+                block = box_rows(model.schema, Z, n_boundary, rng)
                 rows, labels = np.concatenate((rows, block)), np.append(labels, model.labels(block))
                 if len(np.unique(labels)) == model.n_classes:
                     break
             return rows, labels
-        order = rng.permutation(len(Z))
-        enough = max(10 * n_boundary, 20_000)
-        rows, rest = Z[order[:enough]], Z[order[enough:]]
-        nudge = Nudge(model.schema, Z, ruler.unit)
-        nudge.choose_way(model, rows)
-        rows = nudge.moved(_distinct(rows), rng)
+        rows, rest, nudge = nudged_rows(model, Z, n_boundary, ruler, rng)
         labels = model.labels(rows)
         if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
             rest = nudge.moved(_distinct(rest), rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
+
+    def _report_shortage(self, count: int, whose: str, n_boundary: int, *, complete: bool) -> None:
+        least = 1 if complete else LEAST_POINTS
+        if count < least:
+            raise BoundaryNotFoundError(
+                f"Only {count} distinct boundary points were found{whose}, but at least {least} are needed; pass more "
+                f"rows on both sides of it, or use boundary={type(self).__name__}(rows='box')."
+            )
+        if count < n_boundary and not complete:
+            warnings.warn(
+                f"Found {count} distinct boundary points{whose} instead of n_boundary={n_boundary}, because further "
+                "pairs of rows give no new ones; pass more rows, or ask for fewer points.",
+                FewBoundaryPointsWarning,
+                stacklevel=4,
+            )
 
 
 def _require_classes(model: Model, labels: IntArray) -> None:
@@ -169,20 +197,35 @@ def _require_classes(model: Model, labels: IntArray) -> None:
     require_every_class(model, labels)
 
 
-def _report_shortage(count: int, whose: str, n_boundary: int, *, complete: bool) -> None:
-    least = 1 if complete else LEAST_POINTS
-    if count < least:
-        raise BoundaryNotFoundError(
-            f"Only {count} distinct boundary points were found{whose}, but at least {least} are needed; pass more rows "
-            "of both classes, or use boundary=BisectionSampler(rows='box')."
+def refuse_values(sampler: Sampler, model: Model) -> None:
+    """Raise if the model is a regressor, which has no classes to search between."""
+    if model.is_regressor:
+        raise InputError(
+            f"{type(sampler).__name__} looks for a change of class, and the model is a regressor; use "
+            "boundary=LevelSetSampler(), which is what boundary='auto' means for it."
         )
-    if count < n_boundary and not complete:
-        warnings.warn(
-            f"Found {count} distinct boundary points{whose} instead of n_boundary={n_boundary}, because further pairs "
-            "of rows give no new ones; pass more rows, or ask for fewer points.",
-            FewBoundaryPointsWarning,
-            stacklevel=3,
-        )
+
+
+def rows_stream(seed: int) -> np.random.Generator:
+    """The random numbers by which rows are taken."""
+    return stream(seed, "boundary rows")
+
+
+def nudged_rows(
+    model: Model, Z: FloatArray, n_boundary: int, ruler: Ruler, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, Nudge]:
+    """Enough distinct rows of the data, nudged; the rest of the data; and the nudge."""
+    order = rng.permutation(len(Z))
+    enough = max(10 * n_boundary, 20_000)
+    rows, rest = Z[order[:enough]], Z[order[enough:]]
+    nudge = Nudge(model.schema, Z, ruler.unit)
+    nudge.choose_way(model, rows)
+    return nudge.moved(_distinct(rows), rng), rest, nudge
+
+
+def box_rows(schema: Schema, Z: FloatArray, n_boundary: int, rng: np.random.Generator) -> FloatArray:
+    """Distinct rows of the bounding box of the data."""
+    return _distinct(_uniform_rows(schema, Z, max(2 * n_boundary, 1_000), rng))
 
 
 def _distinct(Z: FloatArray) -> FloatArray:

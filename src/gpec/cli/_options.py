@@ -52,12 +52,12 @@ ModelName = Annotated[
     typer.Option(help="Name of the model on the server, if the address has none.", rich_help_panel=_MODEL),
 ]
 ModelOutput = Annotated[
-    Literal["auto", "probability", "logit"],
-    typer.Option(help="What the model returns.", rich_help_panel=_MODEL),
+    Literal["auto", "probability", "logit", "value"],
+    typer.Option(help="What the model returns; 'value' for a regressor.", rich_help_panel=_MODEL),
 ]
 OutputName = Annotated[
     str | None,
-    typer.Option(help="Which output of an ONNX file or a server holds probabilities.", rich_help_panel=_MODEL),
+    typer.Option(help="Which output of an ONNX file or a server holds the answers.", rich_help_panel=_MODEL),
 ]
 TrustPickle = Annotated[
     bool,

@@ -34,7 +34,9 @@ class Rows:
     coordinates : tuple of int arrays, or None
         The columns of ``embedded`` that belong to each feature; None where the columns are the features.
     ask : function or None
-        Encoded rows to the model's log-odds ``(n, c)``; see :attr:`outputs`.
+        Encoded rows to the model's log-odds, or a regressor's values, ``(n, c)``; see :attr:`outputs`.
+    regression : bool
+        Whether outputs are a regressor's values, not log-odds.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Rows:
     encoded: FloatArray
     coordinates: tuple[Any, ...] | None = None
     ask: Callable[[FloatArray], FloatArray] | None = None
+    regression: bool = False
     # the rows that these were selected from or joined of, and which of them
     _from: tuple[tuple[Rows, Any], ...] = field(default=(), repr=False)
 
@@ -74,7 +77,7 @@ class Rows:
 
     @cached_property
     def outputs(self) -> FloatArray:
-        """The model's log-odds ``(n, c)``; it is asked when they are first wanted, and counts these rows.
+        """The model's log-odds or values ``(n, c)``; it is asked when they are first wanted, and counts these rows.
 
         A selection asks for all that it was taken from, so that no row is asked about twice.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -57,6 +57,12 @@ class LinearPosterior:
         """The posterior of the intercept and the first ``d`` coefficients, whatever the others are."""
         p = d + 1
         return LinearPosterior(self.mean[:, :p], self.V[:, :p, :p], self.s2, self.penalty, self.count)
+
+    def raised(self, by: FloatArray) -> LinearPosterior:
+        """With ``by (c,)`` added to the intercepts: the posterior of answers that are greater by so much."""
+        mean = self.mean.copy()
+        mean[:, 0] += by
+        return replace(self, mean=mean)
 
     @classmethod
     def join(cls, parts: Sequence[LinearPosterior]) -> LinearPosterior:

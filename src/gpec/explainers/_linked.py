@@ -1,11 +1,13 @@
-"""What is explained: probabilities, or their log-odds."""
+"""What is explained: probabilities, their log-odds, or the values of a regressor."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from gpec._validation import check_choice
+from gpec.errors import InputError
 from gpec.explainers.base import Explainer
+from gpec.models import Model
 from gpec.typing import FloatArray
 
 __all__ = ["Link", "LinkedExplainer"]
@@ -14,12 +16,12 @@ Link = Literal["identity", "logit"]
 
 
 class LinkedExplainer(Explainer):
-    """Base of the explainers of probabilities, which can explain log-odds instead.
+    """Base of the explainers of a model's answers, which can explain log-odds instead of probabilities.
 
     Attributes
     ----------
     link : {"identity", "logit"}
-        Explain probabilities, or log-odds.
+        Explain answers (probabilities, or the values of a regressor), or log-odds.
     measures : str
         The unit, with ``{}`` for what is explained.
     """
@@ -34,8 +36,14 @@ class LinkedExplainer(Explainer):
     @property
     def unit(self) -> str:  # type: ignore[override]  # not to be set: it follows from the link
         """What the attributions measure."""
-        return self.measures.format("log-odds" if self.link == "logit" else "probability")
+        regressor = hasattr(self, "model_") and self.model_.is_regressor
+        return self.measures.format("output" if regressor else "log-odds" if self.link == "logit" else "probability")
+
+    def bind(self, model: Model, background: FloatArray) -> None:
+        if model.is_regressor and self.link == "logit":
+            raise InputError("link='logit' explains the log-odds of a classifier; for a regressor leave out the link.")
+        super().bind(model, background)
 
     def outputs_of(self, Z: FloatArray) -> FloatArray:
-        """The model's probabilities for encoded rows, or their log-odds, cut at +-36; ``(n, c)``."""
-        return self.model_.log_odds(Z) if self.link == "logit" else self.model_.probabilities(Z)
+        """The model's answers to encoded rows, or their log-odds, cut at +-36; ``(n, c)``."""
+        return self.model_.log_odds(Z) if self.link == "logit" else self.model_.answers(Z)

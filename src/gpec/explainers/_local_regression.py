@@ -113,6 +113,13 @@ class BayesRegression(LocalRegression):
                     "raise it, or leave target_width at None."
                 )
 
+    def bind(self, model: Model, background: FloatArray) -> None:
+        super().bind(model, background)
+        self._origin, self._unit = np.zeros(model.n_outputs), 1.0
+        if model.is_regressor:  # the prior draws the intercept towards 0, and the temperature is in units of answers
+            answers = self.outputs_of(background)
+            self._origin, self._unit = answers.mean(axis=0), model.unit(answers)
+
     def _perturbed_rows(self) -> int:
         return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)
 
@@ -145,7 +152,7 @@ class BayesRegression(LocalRegression):
         focused = self.sampling == "focused"
         later = self.n_samples // (2 * _FOCUSED_BATCHES) if focused else 0
         first = batch(maker, Z, generators, self.n_samples - _FOCUSED_BATCHES * later, first=True)
-        moments = Moments.of(first.features, self._outputs(first), first.weights)
+        moments = Moments.of(first.features, self._outputs(first) - self._origin, first.weights)
         posterior = moments.solve(self.prior)
         everyone = np.arange(len(Z))
         for _ in range(_FOCUSED_BATCHES if later else 0):
@@ -153,7 +160,7 @@ class BayesRegression(LocalRegression):
             posterior = moments.solve(self.prior)
         if self.target_width is not None:
             posterior = self._narrow(moments, posterior, float(self.target_width), Z, generators)
-        return posterior.first(Z.shape[1])
+        return posterior.first(Z.shape[1]).raised(self._origin)
 
     def _narrow(
         self,
@@ -195,7 +202,7 @@ class BayesRegression(LocalRegression):
             drawn = batch(self._maker(), Z[rows], own, size, first=False)
         else:
             drawn = self._pick(posterior, rows, size, Z[rows], own)
-        moments.add(Moments.of(drawn.features, self._outputs(drawn), drawn.weights), rows)
+        moments.add(Moments.of(drawn.features, self._outputs(drawn) - self._origin, drawn.weights), rows)
 
     def _pick(
         self,
@@ -208,7 +215,9 @@ class BayesRegression(LocalRegression):
         """Draw candidates; with the anchors, keep ``size`` with chances that rise with the predictive scale."""
         anchors = self._maker().anchors(Z, size, first=False)
         candidates = self._maker().draw(Z, generators, _CANDIDATES * size)
-        score = posterior[rows].predictive_std(candidates.features, candidates.weights) / self.temperature
+        score = posterior[rows].predictive_std(candidates.features, candidates.weights) / (
+            self.temperature * self._unit
+        )
         # The largest of score + Gumbel noise are a draw without replacement, with chances proportional to exp(score).
         score = score + np.stack([generator.gumbel(size=score.shape[1]) for generator in generators])
         best = np.argsort(-score, axis=1, kind="stable")[:, : size - anchors.weights.shape[1]]

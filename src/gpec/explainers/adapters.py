@@ -142,7 +142,7 @@ class ShapAdapter(Explainer):
 
 
 class ShapKernel(CountsCoalitions):
-    """KernelSHAP by the shap library, without feature selection, of the model's probabilities or log-odds.
+    """KernelSHAP by the shap library, without feature selection, of the model's answers or log-odds.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ class ShapKernel(CountsCoalitions):
         # All coalitions are enumerated when there are few of them.
         self.stochastic = d > 30 or 2**d - 2 > budget
         self._coalitions = int(min(budget, 2.0 ** min(d, 60) - 2))
-        self._shap = shap.KernelExplainer(self._probabilities, background, link=self.link)
+        self._shap = shap.KernelExplainer(self._answers, background, link=self.link)
 
     def model_rows(self, Z: FloatArray) -> int:
         return len(Z) * self._coalitions * len(self.background_)
 
-    def _probabilities(self, Z: FloatArray) -> FloatArray:
+    def _answers(self, Z: FloatArray) -> FloatArray:
         if self.link == "identity":
-            return self.model_.probabilities(Z)
+            return self.model_.answers(Z)
         return np.asarray(expit(self.model_.log_odds(Z)))  # shap would take the logarithm of 0
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:

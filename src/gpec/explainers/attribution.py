@@ -22,7 +22,8 @@ _LARGEST = 1e151  # squares of larger attributions would overflow
 class Attribution:
     """What an explainer says of some rows.
 
-    Inside gpec there is always an axis for outputs; with two classes its size is 1, and users do not see it.
+    Inside gpec there is always an axis for outputs; with two classes or a regressor its size is 1, and users do not see
+    it.
 
     Attributes
     ----------
@@ -130,13 +131,16 @@ def _shaped(
 ) -> FloatArray:
     """``raw`` as ``(n, d, c)``, all of it finite and at most ``limit`` in size."""
     values = raw
-    if model.is_binary:
-        values = raw[:, :, None] if raw.ndim == 2 else raw[..., -1:] if raw.ndim == 3 and raw.shape[2] == 2 else raw
+    single = model.n_outputs == 1
+    if single and raw.ndim == 2:
+        values = raw[:, :, None]
+    elif model.is_binary and raw.ndim == 3 and raw.shape[2] == 2:
+        values = raw[..., -1:]
     if values.shape != (*rows, model.n_outputs):
-        expected = rows if model.is_binary else (*rows, model.n_outputs)
+        whose = "of a regressor" if model.is_regressor else f"of a model with {model.n_classes} classes"
         raise error(
-            f"{what} has shape {raw.shape} for {rows[0]} rows of a model with {model.n_classes} classes; expected "
-            f"{expected}" + ("." if model.is_binary else ", one column of attributions for each class.")
+            f"{what} has shape {raw.shape} for {rows[0]} rows {whose}; expected "
+            + (f"{rows}." if single else f"{(*rows, model.n_outputs)}, one column of attributions for each class.")
         )
     bad = ~(np.abs(values) <= limit)
     if bad.any():

@@ -91,7 +91,7 @@ class Explainer(BaseEstimator, ABC):
         X: Any,
         *,
         background: Any = 100,
-        model_output: Literal["auto", "probability", "logit"] = "auto",
+        model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
         categorical_features: Any = "auto",
         random_state: Any = 0,
@@ -110,7 +110,7 @@ class Explainer(BaseEstimator, ABC):
         seed = make_seed(random_state)
         checked = Model(model, schema, model_output=model_output, threshold=threshold)
         rows = check_background(background, schema, Z, seed)
-        checked.probabilities(Z[:1])  # tells the number of classes
+        checked.answers(Z[:1])  # tells the number of classes
         self.prepare(checked, rows, Z, seed)
         self.seed_ = seed
         return self
@@ -204,8 +204,8 @@ class Explainer(BaseEstimator, ABC):
         return None
 
     def outputs_of(self, Z: FloatArray) -> FloatArray:
-        """What is explained of the model's answers to encoded rows, ``(n, c)``: its probabilities."""
-        return self.model_.probabilities(Z)
+        """What is explained of the model's answers to encoded rows, ``(n, c)``: probabilities, or values."""
+        return self.model_.answers(Z)
 
     def predict(self, perturbed: FloatArray, first: int = 0) -> FloatArray:
         """:meth:`outputs_of` ``s`` perturbations of each of ``n`` rows, ``(n, s, d)``, as ``(n, s, c)``.

@@ -55,14 +55,14 @@ _DEEP_LIFT = ("DeepLift", "DeepLiftShap")
 
 
 class CaptumAdapter(LinkedExplainer):
-    """An attribution method of captum, of a torch Module's probabilities; ``"captum:Saliency"`` means this one.
+    """An attribution method of captum, of a torch Module's answers; ``"captum:Saliency"`` means this one.
 
     The Module is followed by a sigmoid or softmax where it gives logits, so that probabilities are explained: that of
     the positive class with two classes, ``(n, d)``, else each, ``(n, d, c)``. With ``link="logit"`` it is followed by
-    what gives log-odds instead: nothing where it has one logit or two. The baseline is the background's mean
-    (the most frequent category of a categorical column); GradientShap and DeepLiftShap take all background rows. Each
-    row is explained alone, with a seed of its own; NumPy's and torch's generators and the Module's mode are left as
-    they were.
+    what gives log-odds instead: nothing where it has one logit or two. A regressor stays as it is. The baseline is the
+    background's mean (the most frequent category of a categorical column); GradientShap and DeepLiftShap take all
+    background rows. Each row is explained alone, with a seed of its own; NumPy's and torch's generators and the
+    Module's mode are left as they were.
 
     Parameters
     ----------
@@ -165,7 +165,10 @@ class CaptumAdapter(LinkedExplainer):
 
 
 def _explained(model: Model, link: Link) -> Any:
-    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities or log-odds."""
+    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities or log-odds.
+
+    The values of a regressor are explained as they are.
+    """
     import torch
 
     class Explained(torch.nn.Module):
@@ -180,6 +183,8 @@ def _explained(model: Model, link: Link) -> Any:
             output = self.module(rows)
             output = output[:, None] if output.ndim == 1 else output
             columns = output.shape[1]
+            if model.is_regressor:
+                return output
             if model.output == "probability":
                 output = output[:, 1:] if columns == 2 else output
                 # 0 and 1 have no finite log-odds

@@ -39,8 +39,8 @@ class CXPlain(Explainer):
     class): feature ``i`` has the share ``D_i / sum_j D_j`` of the increases in loss ``D_i`` when ``i`` is masked. A
     masked number is the background's mean, a masked category its most frequent one, which may be none. The networks see
     a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a class against all
-    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``. A row that no
-    masking changes has equal shares.
+    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``; of a
+    regressor it is the squared difference from its own value. A row that no masking changes has equal shares.
 
     Parameters
     ----------
@@ -127,6 +127,8 @@ class CXPlain(Explainer):
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
+        if model.is_regressor and self.truth == "label":
+            raise InputError("truth='label' is for classifiers; for a regressor leave it at 'probability'.")
         d, schema = background.shape[1], model.schema
         self._typical = typical_row(background, schema)
         self._part_of, self._n_parts = np.arange(d), d
@@ -215,8 +217,15 @@ class CXPlain(Explainer):
                 raise type(error)(
                     f"{str(error).rstrip('.')}; this was while CXPlain masked parts of {which}.", error.rows
                 ) from error.__cause__
-            blocks.append(_increase(p[:, :1], p[:, 1:], self._truth(p[:, :1])))
+            blocks.append(self._increase(p[:, :1], p[:, 1:]))
         return np.concatenate(blocks)
+
+    def _increase(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        if self.model_.is_regressor:  # squared error, against the model's own value
+            change = np.abs(after - before)
+            largest = change.max(axis=1, keepdims=True)
+            return np.asarray((change / np.where(largest > 0, largest, 1.0)) ** 2)
+        return _increase(before, after, self._truth(before))
 
     def _truth(self, p: FloatArray) -> FloatArray:
         if self.truth == "probability":

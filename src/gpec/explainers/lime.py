@@ -25,7 +25,7 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     is in closed form, a Student t with as many degrees of freedom as perturbations
     (see ``_bayes_regression.LinearPosterior``). Nothing is discretised and all features are explained.
 
-    Values ``(n, d)`` or ``(n, d, c)`` are coefficients: for a number, the change of probability for one standard
+    Values ``(n, d)`` or ``(n, d, c)`` are coefficients: for a number, the change of the answer for one standard
     deviation of the training rows; for a category, for having the row's own rather than another. The variance is their
     posterior variance. The authors' own code regresses on unscaled numbers, whose coefficients cannot be compared.
 
@@ -55,7 +55,7 @@ class BayesLime(PerturbsNeighbors, BayesRegression):
     prior : float, default 1.0
         Prior precision of the coefficients, ``beta ~ N(0, sigma^2 / prior)``.
     temperature : float, default 5e-4
-        In units of what is explained.
+        In units of what is explained; for a regressor, of the spread of its values.
     link : {"identity", "logit"}
         Explain probabilities, or log-odds; ``target_width`` is then in log-odds, too.
 
@@ -106,7 +106,7 @@ class BayesShap(BayesRegression):
     closed form, a Student t with as many degrees of freedom as coalitions
     (see ``_bayes_regression.LinearPosterior``).
 
-    Values ``(n, d)`` or ``(n, d, c)`` estimate Shapley values of the probability; with the intercept (``base_values``)
+    Values ``(n, d)`` or ``(n, d, c)`` estimate Shapley values of the answer; with the intercept (``base_values``)
     they add to the model's answer nearly, not exactly. The variance is their posterior variance.
 
     The authors' own code draws coalitions evenly and multiplies by the kernel. With a prior precision of 1 the few tiny
@@ -123,7 +123,7 @@ class BayesShap(BayesRegression):
     sampling, target_width, max_samples, prior
         As for :class:`BayesLime`.
     temperature : float, default 0.01
-        In units of what is explained.
+        In units of what is explained; for a regressor, of the spread of its values.
     link : {"identity", "logit"}
         Explain probabilities, or log-odds: the mean over background rows is then that of log-odds.
 

@@ -19,20 +19,30 @@ from gpec.typing import FloatArray
 
 __all__ = ["TreeShap"]
 
+_BOOSTERS = {("lightgbm", "Booster"), ("xgboost", "Booster")}
 _FORESTS = {
     ("sklearn", "DecisionTreeClassifier"),
     ("sklearn", "ExtraTreeClassifier"),
     ("sklearn", "ExtraTreesClassifier"),
     ("sklearn", "RandomForestClassifier"),
 }
-_BOOSTED = {
+_BOOSTED = _BOOSTERS | {
     ("catboost", "CatBoostClassifier"),
-    ("lightgbm", "Booster"),
     ("lightgbm", "LGBMClassifier"),
     ("sklearn", "GradientBoostingClassifier"),
     ("sklearn", "HistGradientBoostingClassifier"),
-    ("xgboost", "Booster"),
     ("xgboost", "XGBClassifier"),
+}
+_REGRESSORS = _BOOSTERS | {
+    ("catboost", "CatBoostRegressor"),
+    ("lightgbm", "LGBMRegressor"),
+    ("sklearn", "DecisionTreeRegressor"),
+    ("sklearn", "ExtraTreeRegressor"),
+    ("sklearn", "ExtraTreesRegressor"),
+    ("sklearn", "GradientBoostingRegressor"),
+    ("sklearn", "HistGradientBoostingRegressor"),
+    ("sklearn", "RandomForestRegressor"),
+    ("xgboost", "XGBRegressor"),
 }
 _MOST_NODES = 32_767  # shap numbers them by 16-bit integers; more would end the process
 _CHECKED_ROWS = 20
@@ -44,18 +54,18 @@ class TreeShap(LinkedExplainer):
     """Interventional TreeSHAP, of trees that the shap library reads; deterministic.
 
     It knows decision trees, forests and boosted trees of scikit-learn, and those of XGBoost, LightGBM and CatBoost with
-    two classes; alone, or at the end of a pipeline whose other steps make one column of each feature.
+    two classes or as regressors; alone, or at the end of a pipeline whose other steps make one column of each feature.
 
-    For forests, whose trees add up to the probability, these are Shapley values of it. For boosted trees, which add up
-    to log-odds, shap computes Shapley values of the log-odds against each background row and scales them to that
-    pair's difference in probability: they add up, but are not the Shapley values of the probability (on Census they
-    differ from :class:`~gpec.explainers.ExactShapley` by 0.008 on average where values average 0.047). With
-    ``link="logit"`` they are left as they are, and are the Shapley values of the log-odds.
+    For forests and regressors, whose trees add up to the answer, these are Shapley values of it. For classifiers of
+    boosted trees, which add up to log-odds, shap computes Shapley values of the log-odds against each background row
+    and scales them to that pair's difference in probability: they add up, but are not the Shapley values of the
+    probability (on Census they differ from :class:`~gpec.explainers.ExactShapley` by 0.008 on average where values
+    average 0.047). With ``link="logit"`` they are left as they are, and are the Shapley values of the log-odds.
 
     Parameters
     ----------
     link : {"identity", "logit"}
-        Explain probabilities, or log-odds; the latter of boosted trees only.
+        Explain answers, or log-odds; the latter of boosted trees of classifiers only.
 
     Raises
     ------
@@ -68,10 +78,11 @@ class TreeShap(LinkedExplainer):
     shap compares a row with thresholds in single precision. So that rows near a threshold do not fall on its other
     side, it is given ranks: the number of thresholds of a feature that a value exceeds.
 
-    shap walks through the trees anew for each output. So wherever values are those of the sum itself (forests, and
-    boosted trees with ``link="logit"``) they are computed by code of our own, which takes all outputs at once: on
-    digits, with a forest of ten classes, in a thirteenth of the time. Where each background row has a scale of its own
-    (boosted trees and probabilities), and for trees with more than 56 features on a path, shap's code does it.
+    shap walks through the trees anew for each output. So wherever values are those of the sum itself (forests,
+    regressors, and boosted trees with ``link="logit"``) they are computed by code of our own, which takes all outputs
+    at once: on digits, with a forest of ten classes, in a thirteenth of the time. Where each background row has a scale
+    of its own (boosted trees and probabilities), and for trees with more than 56 features on a path, shap's code does
+    it.
 
     Examples
     --------
@@ -122,25 +133,25 @@ class TreeShap(LinkedExplainer):
 
     def _refuse_kinds(self, route: Route) -> None:
         kinds = {(of.__module__.partition(".")[0], of.__name__) for of in type(route.trees).__mro__}
-        if not kinds & (_FORESTS | _BOOSTED):
+        if not kinds & (_REGRESSORS if self.model_.is_regressor else _FORESTS | _BOOSTED):
             raise self._refusal(
                 "it is not a tree model of scikit-learn, XGBoost, LightGBM or CatBoost, nor a pipeline that ends in one"
             )
         if self.link == "logit" and kinds & _FORESTS:
             raise self._refusal("its trees add up to a probability, not to log-odds")
-        if kinds & _BOOSTED and not self.model_.is_binary:
+        if kinds & _BOOSTED and self.model_.n_outputs > 1:
             raise self._refusal(
                 "with several classes boosted trees add up to margins, of which shap makes neither probabilities nor "
                 "log-odds"
             )
-        if ("catboost", "CatBoostClassifier") in kinds and any(
+        if hasattr(route.trees, "get_cat_feature_indices") and any(
             len(getattr(route.trees, f"get_{kind}_feature_indices")()) for kind in ("cat", "text", "embedding")
         ):
             raise self._refusal("it splits on categories or text, which shap's trees cannot hold")
 
     def _read(self, trees: Any, columns: FloatArray) -> _Trees:
         try:
-            output = "raw" if self.link == "logit" else "probability"
+            output = "raw" if self.link == "logit" or self.model_.is_regressor else "probability"
             read = _Trees(trees, columns, output, self.model_.n_outputs)
         except Exception as error:
             raise self._refusal("shap cannot read its trees") from error
@@ -157,12 +168,15 @@ class TreeShap(LinkedExplainer):
         total = self._trees.values(self._columns(some)).sum(axis=1) + self._trees.base
         # log-odds of a probability in single precision would say little where the model is sure
         total = expit(total) if self.link == "logit" else total
-        gap = float(np.abs(total - self.model_.probabilities(some)).max())
-        if not gap <= _TOLERANCE:
+        answers = self.model_.answers(some)
+        gap = float(np.abs(total - answers).max())
+        if not gap <= max(_TOLERANCE * self.model_.unit(answers), self.model_.tolerance(answers)):
+            answer, unlike = "probability", "boosting of another kind"
+            if self.model_.is_regressor:
+                answer, unlike = "value", "trees that add up to its logarithm or another function of it"
             raise self._refusal(
-                f"shap reads its trees otherwise than it does itself, for values and base value add up to a "
-                f"probability that is off by {gap:.2g} (boosting of another kind, categories, or another mark of "
-                "missing values may be the reason)"
+                f"shap reads its trees otherwise than it does itself, for values and base value add up to a {answer} "
+                f"that is off by {gap:.2g} ({unlike}, categories, or another mark of missing values may be the reason)"
             )
 
     def _refusal(self, why: str) -> ExplainerError:

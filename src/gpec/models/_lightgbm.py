@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpec.errors import InputError
-from gpec.models._regression import REGRESSION
 
 __all__ = ["lightgbm_output", "lightgbm_predict"]
 
@@ -31,15 +30,15 @@ def lightgbm_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
     return predict
 
 
-def lightgbm_output(booster: Any) -> str:
+def lightgbm_output(booster: Any, stated: str = "auto") -> str:
     lines = booster.model_to_string(num_iteration=1).splitlines()
-    stated = [line.removeprefix("objective=").split()[0] for line in lines if line.startswith("objective=")]
-    objective = stated[0] if stated else "custom"
+    named = [line.removeprefix("objective=").split()[0] for line in lines if line.startswith("objective=")]
+    objective = named[0] if named else "custom"
     if objective in _REGRESSIONS:
-        raise InputError(f"The Booster has the objective {objective!r}. {REGRESSION}")
-    if objective not in _PROBABILITIES:
+        return "value"
+    if objective not in _PROBABILITIES and (stated != "value" or objective.startswith("multiclass")):
         raise InputError(
-            f"The Booster has the objective {objective!r}; gpec needs one of {list(_PROBABILITIES)}, or a callable "
-            "that returns probabilities."
+            f"The Booster has the objective {objective!r}; gpec needs one of {list(_PROBABILITIES)}, one for "
+            "regression, or a callable that returns probabilities or, with model_output='value', numbers."
         )
-    return "probability"
+    return "probability" if objective in _PROBABILITIES else "value"

@@ -1,4 +1,4 @@
-"""A classifier in an ONNX file, run by onnxruntime."""
+"""A classifier or regressor in an ONNX file, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DTYPES: dict[str, npt.DTypeLike] = {
 
 
 class OnnxModel:
-    """A function ``X -> (n, classes)`` of the probabilities in an ONNX file.
+    """A function ``X -> (n, classes)`` of the probabilities in an ONNX file, or of the values of a regressor.
 
     The graph takes one tensor with all columns, or one tensor for each column, named as it. Its probabilities are a
     tensor, or a list of dictionaries from class to probability, as skl2onnx makes it by default.

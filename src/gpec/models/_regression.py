@@ -1,24 +1,45 @@
-"""Regressors, which are not explained yet."""
+"""Which models are regressors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import is_regressor
+from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
-__all__ = ["REGRESSION", "predicts_numbers"]
+from gpec.errors import InputError
 
-REGRESSION = (
-    "Regression is not supported yet: there is no decision boundary. To ask whether a value is exceeded, train a "
-    "classifier for that."
-)
+__all__ = ["predicts_labels", "predicts_numbers", "require_agreement"]
 
 
 def predicts_numbers(model: Any) -> bool:
     """Whether it is a regressor, or the ``predict`` of one."""
     if getattr(model, "__name__", None) == "predict":
         model = getattr(model, "__self__", None)
+    return _is(is_regressor, model) and not hasattr(model, "predict_proba")
+
+
+def predicts_labels(model: Any) -> bool:
+    """Whether scikit-learn knows it as something whose ``predict`` gives labels."""
+    return any(_is(kind, model) for kind in (is_classifier, is_clusterer, is_outlier_detector))
+
+
+def require_agreement(stated: str, known: str, name: str) -> str:
+    """What a model returns that is known to be a classifier or a regressor; raise if the user states the other."""
+    if stated == "auto" or (stated == "value") == (known == "value"):
+        return known if stated == "auto" else stated
+    if stated == "value":
+        raise InputError(
+            f"model_output='value' is for regressors, and the {name} is a classifier; leave model_output='auto', or "
+            "pass a function that returns the number to explain."
+        )
+    raise InputError(
+        f"model_output={stated!r} is for classifiers, and the {name} is a regressor; leave model_output='auto', or "
+        "pass a function that returns probabilities."
+    )
+
+
+def _is(kind: Any, model: Any) -> bool:
     try:
-        return bool(is_regressor(model)) and not hasattr(model, "predict_proba")
-    except AttributeError:  # not an estimator
+        return bool(kind(model))
+    except (AttributeError, TypeError):  # not an estimator
         return False

@@ -1,4 +1,4 @@
-"""A classifier on a server that speaks the Open Inference Protocol, version 2 over HTTP.
+"""A classifier or regressor on a server that speaks the Open Inference Protocol, version 2 over HTTP.
 
 The client is the standard library's ``http.client``: the protocol needs two kinds of requests with JSON, and a
 connection that stays open; no package has to be installed for that. Redirects and proxies are not followed.
@@ -48,7 +48,7 @@ class RemoteModel:
     model_name : str, optional
         Name of the model on the server, where the address does not end in it.
     output : str, optional
-        The output tensor with the probabilities; by default the one whose name or type says so.
+        The output tensor with the probabilities or values; by default the one whose name or type says so.
     batch_rows : int
         Rows in one request, at most.
     timeout : float

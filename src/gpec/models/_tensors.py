@@ -50,7 +50,7 @@ def tensors(rows: Any, inputs: Sequence[TensorSpec]) -> Iterator[tuple[TensorSpe
 
 
 def choose_output(outputs: Sequence[TensorSpec], wanted: str | None, where: str) -> str | None:
-    """The name of the output that holds the probabilities; None if the outputs are not known."""
+    """The name of the output that holds the probabilities or values; None if the outputs are not known."""
     names = [spec.name for spec in outputs]
     if wanted is not None:
         if names and wanted not in names:
@@ -61,10 +61,13 @@ def choose_output(outputs: Sequence[TensorSpec], wanted: str | None, where: str)
     chosen = likely or floats
     if names and not chosen:
         raise InputError(
-            f"{where} has the outputs {names}, none of which holds probabilities; name one that does (--output-name)."
+            f"{where} has the outputs {names}, none of which holds probabilities or values; name one that does "
+            "(--output-name)."
         )
     if len(chosen) > 1:
-        raise InputError(f"{where} has the outputs {chosen}; name the one with the probabilities (--output-name).")
+        raise InputError(
+            f"{where} has the outputs {chosen}; name the one with the probabilities or values (--output-name)."
+        )
     return chosen[0] if chosen else None
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpec.errors import InputError
-from gpec.models._regression import REGRESSION
 
 __all__ = ["booster_output", "booster_predict"]
 
@@ -27,14 +26,14 @@ def booster_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
     return predict
 
 
-def booster_output(booster: Any) -> str:
+def booster_output(booster: Any, stated: str = "auto") -> str:
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     outputs = {"binary:logistic": "probability", "multi:softprob": "probability", "binary:logitraw": "logit"}
-    if objective.startswith(("reg:", "count:", "survival:")) and objective != "reg:logistic":
-        raise InputError(f"The Booster has the objective {objective!r}. {REGRESSION}")
-    if objective not in outputs:
+    if objective.startswith(("reg:", "count:", "survival:")):
+        return "value"
+    if objective not in outputs and (stated != "value" or objective.startswith(("binary:", "multi:"))):
         raise InputError(
-            f"The Booster has the objective {objective!r}; gpec needs one of {sorted(outputs)}, or a callable that "
-            "returns probabilities."
+            f"The Booster has the objective {objective!r}; gpec needs one of {sorted(outputs)}, one for regression "
+            "(reg:, count:, survival:), or a callable that returns probabilities or, with model_output='value', values."
         )
-    return outputs[objective]
+    return outputs.get(objective, "value")

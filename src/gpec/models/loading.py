@@ -37,7 +37,7 @@ def load_model(
     ===============================  =======================================================================
     ``model.json``, ``model.ubj``    an ``xgboost.Booster``
     ``model.txt``                    a ``lightgbm.Booster``
-    ``model.cbm``                    a ``catboost.CatBoostClassifier``
+    ``model.cbm``                    a ``catboost.CatBoostClassifier`` or ``CatBoostRegressor``
     ``model.onnx``                   a function, run by onnxruntime
     ``model.skops``                  an estimator of scikit-learn, read by skops without pickle
     ``model.pt2``                    a ``torch.nn.Module`` written by ``torch.export.save``
@@ -57,7 +57,7 @@ def load_model(
     model_name : str, optional
         Name of the model on the server, where the address does not end in it.
     output_name : str, optional
-        Which output of an ONNX file or a server holds the probabilities.
+        Which output of an ONNX file or a server holds the probabilities or values.
 
     Raises
     ------
@@ -126,14 +126,15 @@ def _of_catboost(path: Path) -> Any:
         import catboost
     except ImportError as error:
         raise MissingExtraError(f"{path} needs catboost: pip install catboost.") from error
-    return catboost.CatBoostClassifier().load_model(path)
+    with_classes = len(catboost.CatBoost().load_model(path).classes_) > 0
+    return (catboost.CatBoostClassifier() if with_classes else catboost.CatBoostRegressor()).load_model(path)
 
 
 _READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     ".json": ("a model of XGBoost", _of_xgboost),
     ".ubj": ("a model of XGBoost", _of_xgboost),
     ".txt": ("a model of LightGBM", _of_lightgbm),
-    ".cbm": ("a classifier of CatBoost", _of_catboost),
+    ".cbm": ("a model of CatBoost", _of_catboost),
 }
 
 

@@ -6,8 +6,10 @@ the kind it was trained on, and checks what comes back for shape, type, range an
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,22 +28,33 @@ _BATCH_ROWS = 16_384
 _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
 _LARGEST_LOG_ODDS = 36.0  # where 1 - p is last told from 0 in double precision
+_SAME = 1e-5  # answers that differ by less are the same
+_ROUNDING = 5e-7  # of a number in single precision, in which many models answer
 
 _COUNTING = Lock()  # explainers run in threads
 
 
+@dataclass
+class _Asked:
+    """How often a model was asked, and for how many rows."""
+
+    n_calls: int = 0
+    n_rows: int = 0
+
+
 class Model:
-    """A user's classifier behind one interface.
+    """A user's classifier or regressor behind one interface.
 
     Parameters
     ----------
     model : object
-        A classifier with ``predict_proba``, a ``torch.nn.Module``, a ``Booster`` of xgboost or lightgbm, or a callable
-        ``X -> (n,)`` for the positive class or ``(n, c)``.
+        A classifier with ``predict_proba``, a regressor with ``predict``, a ``torch.nn.Module``, a ``Booster`` of
+        xgboost or lightgbm, or a callable ``X -> (n,)`` for the positive class or the value, or ``(n, c)``.
     schema : Schema
         The columns of the rows the model knows.
-    model_output : {"auto", "probability", "logit"}
-        What the model returns. "auto" takes ``predict_proba`` and callables as probabilities, Modules as logits (unless
+    model_output : {"auto", "probability", "logit", "value"}
+        What the model returns; "value" is the number that a regressor predicts. "auto" takes ``predict_proba`` and
+        callables as probabilities, ``predict`` of anything that is no classifier as values, Modules as logits (unless
         their first answers look like probabilities: then you are asked) and Boosters by their objective.
     threshold : float
         A row is positive when its probability is greater than this (two classes only).
@@ -51,7 +64,7 @@ class Model:
     n_calls, n_rows : int
         Calls made and rows predicted so far.
     n_classes : int or None
-        Number of classes, known after the first call.
+        Number of classes, known after the first call; 1 for a regressor.
     """
 
     def __init__(
@@ -59,25 +72,45 @@ class Model:
         model: Any,
         schema: Schema,
         *,
-        model_output: Literal["auto", "probability", "logit"] = "auto",
+        model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
     ) -> None:
-        if model_output not in ("auto", "probability", "logit"):
-            raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit'.")
+        if model_output not in ("auto", "probability", "logit", "value"):
+            raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit', 'value'.")
         if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
             raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
         self.schema = schema
         self.threshold = float(threshold)
         self.user_model = model
-        self._predict, kind = resolve(model)
-        self.output = kind if model_output == "auto" else model_output
+        self._predict, self.output = resolve(model, model_output)
+        if self.is_regressor and self.threshold != 0.5:
+            raise InputError(
+                f"threshold={threshold} with a regressor; a threshold is for two classes, leave it at 0.5, and choose "
+                "levels by boundary=LevelSetSampler(quantiles=...)."
+            )
         self._guessed, self._n_inside = model_output == "auto" and is_module(model), 0
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
         self._decode = schema.decode if wants_pandas else schema.for_model
-        self.n_calls = 0
-        self.n_rows = 0
+        self._count = _Asked()
         self.n_classes: int | None = None
         self._n_columns: int | None = None
+
+    @property
+    def n_calls(self) -> int:
+        return self._count.n_calls
+
+    @property
+    def n_rows(self) -> int:
+        return self._count.n_rows
+
+    def goes_on_from(self, other: Model) -> None:
+        """Count on from the calls of another."""
+        self._count = other._count
+
+    @property
+    def is_regressor(self) -> bool:
+        """Whether the model predicts a number instead of classes."""
+        return self.output == "value"
 
     @property
     def is_binary(self) -> bool:
@@ -93,20 +126,55 @@ class Model:
 
     @property
     def n_outputs(self) -> int:
-        """Columns of :meth:`probabilities`: 1 for two classes, else one for each; known after the first call."""
+        """Columns of :meth:`answers`: 1 for two classes or a number, else one for each class; known after a call."""
         return 1 if self.is_binary else int(self.n_classes or 0)
 
     @property
     def _owner(self) -> Any:
         return getattr(self.user_model, "__self__", None)
 
+    @property
+    def output_names(self) -> list[str] | str | None:
+        """What attributions are to: the classes, the positive one of two, or nothing that has a name."""
+        names = [str(name) for name in self.classes]
+        return None if self.is_regressor else names[1] if self.is_binary else names
+
     def class_name(self, index: int) -> str:
         """How messages name a class."""
         return repr(self.classes.tolist()[index])
 
+    def answers(self, Z: FloatArray) -> FloatArray:
+        """What the model says: :meth:`probabilities`, or the values of a regressor ``(n, 1)``."""
+        return self._scores(Z) if self.is_regressor else self.probabilities(Z)
+
+    def outputs(self, Z: FloatArray) -> FloatArray:
+        """:meth:`answers` on an unbounded scale: :meth:`log_odds`, or the values of a regressor."""
+        return self._scores(Z) if self.is_regressor else self.log_odds(Z)
+
+    def answers_of(self, outputs: FloatArray) -> FloatArray:
+        """The answers behind :meth:`outputs`, without asking again."""
+        return outputs if self.is_regressor else np.asarray(expit(outputs))
+
+    def unit(self, answers: FloatArray) -> float:
+        """The size by which changes of answers are judged: 1 for probabilities; of values their spread.
+
+        That is half of the range of the middle half, the standard deviation where these are all equal, and the size of
+        a value where all are.
+        """
+        if not self.is_regressor:
+            return 1.0
+        low, high = np.quantile(answers, (0.25, 0.75))
+        largest = float(np.abs(answers).max()) or 1.0
+        return float(high - low) / 2 or float(np.std(answers / largest)) * largest or largest
+
+    def tolerance(self, answers: FloatArray) -> float:
+        """The size of changes of answers that may be rounding, in single precision where they are values."""
+        return max(_SAME * self.unit(answers), _ROUNDING * float(np.abs(answers).max()) if self.is_regressor else 0.0)
+
     def probabilities(self, Z: FloatArray) -> FloatArray:
         """Probability of the positive class ``(n, 1)``, or of each of several classes ``(n, c)``."""
         scores = self._scores(Z)
+        self._require_classes("probabilities")
         if self.output == "logit":
             return np.asarray(expit(scores) if self.is_binary else softmax(scores, axis=1), dtype=np.float64)
         return scores
@@ -114,6 +182,7 @@ class Model:
     def log_odds(self, Z: FloatArray) -> FloatArray:
         """Log-odds of each column of :meth:`probabilities`, cut at +-36 so that they are finite."""
         odds = self._scores(Z)
+        self._require_classes("log-odds")
         if self.output == "probability":
             odds = logit(odds)
         elif not self.is_binary:  # logits are compared as such: a saturated probability has lost the order
@@ -126,14 +195,20 @@ class Model:
         scores = self._scores(Z)
         if self.is_binary:
             # logits are compared as such: a saturated probability has lost the order
-            cut = self.threshold if self.output == "probability" else float(logit(self.threshold))
+            cut = float(logit(self.threshold)) if self.output == "logit" else self.threshold
             return np.asarray(scores[:, 0] > cut, dtype=np.int64)
         return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
+    def split_at(self, level: float) -> Self:
+        """A regressor seen as two classes: values of at most ``level``, and greater ones. Calls are counted here."""
+        split = copy.copy(self)
+        split.threshold, split.n_classes = level, 2
+        return split
+
     def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
-        """Raise if the model answers ``Z`` differently from ``before``, its probabilities for these rows."""
-        change = np.abs(self.probabilities(Z) - before).max(axis=1)
-        if change.max() > 1e-5:
+        """Raise if the model answers ``Z`` differently from ``before``, its answers to these rows."""
+        change = np.abs(self.answers(Z) - before).max(axis=1)
+        if change.max() > self.tolerance(before):
             row = int(change.argmax())
             raise ModelOutputError(
                 f"The model changed its answer to the same row by {change[row]:.3g} between two calls (call "
@@ -149,8 +224,8 @@ class Model:
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
         rows = self._decode(Z)
         with _COUNTING:
-            self.n_calls += 1
-            self.n_rows += len(Z)
+            self._count.n_calls += 1
+            self._count.n_rows += len(Z)
         try:
             raw = self._predict(rows)
         except Exception as error:
@@ -207,18 +282,25 @@ class Model:
                 raise TypeError(f"dtype {output.dtype}")
             output = output.astype(np.float64)
         except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
+            wanted = "one number" if self.is_regressor else "one probability or one for each class"
             raise ModelOutputError(
                 f"The model returned a {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
-                "return, for each row, one probability or one for each class.",
+                f"return, for each row, {wanted}.",
                 rows,
             ) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
+            wanted = f"({n}, {1 if self.is_regressor else 'classes'})"
             raise ModelOutputError(
-                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or ({n}, classes).",
-                rows,
+                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or {wanted}.", rows
             )
         output = output.reshape(n, -1)
         columns = output.shape[1]
+        if self.is_regressor and columns > 1:
+            raise ModelOutputError(
+                f"The model returned {columns} numbers for each row {where}; explain one at a time, for instance by "
+                "passing lambda X: model.predict(X)[:, 0] with model_output='value'.",
+                rows,
+            )
         if columns > 2 and self.threshold != 0.5:
             raise InputError(
                 f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
@@ -226,7 +308,7 @@ class Model:
             )
         self._refuse_guess(output)
         if self._n_columns is None:
-            self._n_columns, self.n_classes = columns, max(columns, 2)
+            self._n_columns, self.n_classes = columns, 1 if self.is_regressor else max(columns, 2)
         elif columns != self._n_columns:
             raise ModelOutputError(
                 f"The model returned {columns} columns {where} but {self._n_columns} before; it must return the same "
@@ -245,13 +327,21 @@ class Model:
         if self.output == "probability":
             inside = (output >= -_RANGE_SLACK) & (output <= 1 + _RANGE_SLACK)
             self._require(
-                inside, output, start, ", which is not a probability; if it returns logits, set model_output='logit'."
+                inside,
+                output,
+                start,
+                ", which is not a probability; if it returns logits, set model_output='logit', if it is a regressor, "
+                "model_output='value'.",
             )
             output = np.clip(output, 0.0, 1.0)
             self._require_sums(output, start)
         if columns == 2:
             return output[:, 1:].copy() if self.output == "probability" else output[:, 1:] - output[:, :1]
         return output
+
+    def _require_classes(self, what: str) -> None:
+        if self.is_regressor:
+            raise InputError(f"The model is a regressor, which has no {what}; ask for its answers.")
 
     def _refuse_guess(self, output: FloatArray) -> None:
         """Raise if a Module whose kind of output was not stated gives probabilities at first."""
@@ -263,7 +353,8 @@ class Model:
         if ending:
             raise InputError(
                 f"The Module's answers look like those of a {ending}, not like logits, and model_output='auto' takes a "
-                "Module's answers as logits; set model_output='probability', or 'logit' if they are logits."
+                "Module's answers as logits; set model_output='probability', or 'logit' if they are logits, or 'value' "
+                "if it is a regressor."
             )
 
     def _require_sums(self, output: FloatArray, start: int) -> None:

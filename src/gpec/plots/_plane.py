@@ -173,7 +173,9 @@ def choose_columns(features: Any, schema: Schema, default: tuple[int, int], who:
 
 def choose_output(output: Any, names: Any, who: str) -> int:
     """The place of a class among ``names``, given by name or by number; a single output needs no choice."""
-    known: list[str] = [names] if isinstance(names, str) else [str(name) for name in names]
+    if names is None and output is not None:
+        raise InputError(f"output={output!r} chooses among classes, and a regressor has none; leave it out.")
+    known: list[str] = [] if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
     if output is None:
         if len(known) > 1:
             raise InputError(f"{who} draws one class; choose it by output=, from {known}.")

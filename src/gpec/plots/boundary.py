@@ -130,9 +130,8 @@ def _rows(rows: Any) -> Any:
 
 def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
     fitted = g._require_fitted()
-    ground, several = fitted.ground, len(fitted.layers) > 1
-    classes = [str(name) for name in ground.model.classes]
-    chosen = choose_output(output, classes if several else classes[1], "boundary")
+    ground = fitted.ground
+    chosen = choose_output(output, ground.model.output_names, "boundary")
     layer = fitted.layers[chosen]
     points = fitted.boundary.of(chosen).points
     # the graph keeps the first of points that lie together

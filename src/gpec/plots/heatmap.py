@@ -97,8 +97,7 @@ def heatmap(
     check_choice("attribution", attribution, ("posterior", "explainer"))
     place = place_of(feature, groups.names)
     several = len(fitted.layers) > 1
-    classes = [str(name) for name in model.classes] if several else [str(model.classes[1])]
-    chosen = choose_output(output, classes, "heatmap")
+    chosen = choose_output(output, model.output_names, "heatmap")
     columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")
     row = _middle(schema, fitted.observation.rows) if data is None else one_row("data", data, schema)
     plane = Plane.of(schema, columns, row, fitted.pool, limits)
@@ -120,14 +119,14 @@ def heatmap(
     ax.figure.colorbar(mesh, ax=ax, label=plain(bar if bar_label is None else bar_label))
     if boundary and schema.n_features == 2:
         points = fitted.boundary.of(chosen).points
-        _draw_points(ax, plane.spread(points[:: -(-len(points) // _MOST_POINTS)]))
+        _draw_points(ax, plane.spread(points[:: -(-len(points) // _MOST_POINTS)]), model.is_regressor)
     elif boundary:
-        margin = _margin(model, cells, chosen).reshape(surface.shape)
-        _draw_slice(ax, *plane.contours(across, up, margin))
+        for margin in _margins(fitted, cells, chosen):
+            _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), regressor=model.is_regressor)
     if explained:
         _draw_explained(ax, plane.spread(fitted.observation.rows), apart=schema.n_features > 2)
     plane.dress(ax)
-    of_class = f", class {label(classes[chosen])}" if several else ""
+    of_class = f", class {label(model.output_names[chosen])}" if several else ""
     title_over_legend(ax, f"{label(groups.names[place])}{of_class}" if title is None else plain(title))
     return ax
 
@@ -185,28 +184,37 @@ def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float,
     return (0.0, 2 * most) if most else (0.0, 1.0)
 
 
-def _margin(model: Any, cells: FloatArray, output: int) -> FloatArray:
-    """How far the model is from changing its answer: above 0 inside the class, below 0 outside."""
-    p = model.probabilities(cells)
+def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
+    """How far the model is from changing its answer: above 0 inside the class, below 0 outside; for each level."""
+    model = fitted.ground.model
+    p = model.answers(cells)
+    if model.is_regressor:
+        return [p[:, 0] - level for level in fitted.boundary.levels]
     if model.is_binary:
-        return np.asarray(p[:, 0] - model.threshold)
-    return np.asarray(p[:, output] - np.delete(p, output, axis=1).max(axis=1))
+        return [p[:, 0] - model.threshold]
+    return [p[:, output] - np.delete(p, output, axis=1).max(axis=1)]
 
 
-def _draw_points(ax: Axes, places: FloatArray) -> None:
+def _draw_points(ax: Axes, places: FloatArray, regressor: bool) -> None:
     """Small black points with a white rim, which stand out on bright and on dark ground."""
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
     ax.plot(*places, markersize=3.6, color="white", zorder=2, **dots)
-    ax.plot(*places, markersize=2.2, color=INK, zorder=3, label="sampled boundary", **dots)
+    ax.plot(*places, markersize=2.2, color=INK, zorder=3, label=f"sampled {_line_of(regressor)}", **dots)
 
 
-def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray) -> None:
-    """The line at which the model changes its answer; none where it gives one answer all over."""
+def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray, *, regressor: bool) -> None:
+    """The line at which the model changes its answer or passes a level; none where it gives one answer all over."""
     if (margin > 0).all() or not (margin > 0).any():
         return
     for color, width in (("white", 3.2), (INK, 1.6)):
         ax.contour(across, up, margin, levels=[0.0], colors=[color], linewidths=[width], zorder=2)
-    ax.plot([], [], color=INK, linewidth=1.6, label="decision boundary")
+    named = "decision boundary" if not regressor else "level set"
+    if named not in ax.get_legend_handles_labels()[1]:  # one entry for several levels
+        ax.plot([], [], color=INK, linewidth=1.6, label=named)
+
+
+def _line_of(regressor: bool) -> str:
+    return "level sets" if regressor else "boundary"
 
 
 def _draw_explained(ax: Axes, places: FloatArray, *, apart: bool) -> None:

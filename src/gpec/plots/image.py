@@ -81,7 +81,8 @@ def image(
         one.set_yticks([])
     if ax is None:
         level = f"{100 * e.confidence_level:.4g}% intervals"
-        axes[0].figure.suptitle(f"class {label(e.output_names)}, {level}" if title is None else plain(title))
+        of_class = "" if e.output_names is None else f"class {label(e.output_names)}, "
+        axes[0].figure.suptitle(of_class + level if title is None else plain(title))
     return axes
 
 

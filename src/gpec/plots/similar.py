@@ -112,14 +112,14 @@ def _dots(ax: Axes, others: Explained, values: FloatArray, outside: BoolArray, p
     for marker, size, part in (("o", 18, ~outside), ("X", 42, outside)):
         style: dict[str, Any] = {"color": DOWN}
         if answers is not None:
-            style = {"c": answers[part], "cmap": LOW_TO_HIGH, "norm": _norm(answers)}
+            style = {"c": answers[part], "cmap": LOW_TO_HIGH, "norm": _norm(answers, others)}
         ax.scatter(values[part], y[part], s=size, marker=marker, edgecolors=INK, linewidths=0.5, zorder=3, **style)
 
 
-def _norm(answers: FloatArray) -> Normalize:
+def _norm(answers: FloatArray, e: Explained) -> Normalize:
     """Colours for probabilities run from 0 to 1, so that small differences look small."""
     low, high = float(answers.min()), float(answers.max())
-    if low >= 0.0 and high <= 1.0:
+    if low >= 0.0 and high <= 1.0 and e.output_names is not None:
         return Normalize(0.0, 1.0)
     return Normalize(low, high) if high > low else Normalize(low - 0.5, high + 0.5)
 
@@ -128,13 +128,14 @@ def _answers(e: Explained, others: Explained) -> str:
     """The model's answers in words."""
     if others.predictions is None:
         return ""
-    low, high = (_show(float(end)) for end in (others.predictions.min(), others.predictions.max()))
+    low, high = (_show(float(end), e) for end in (others.predictions.min(), others.predictions.max()))
     near = f"similar rows {low}" + (f" to {high}" if high != low else "")
-    return near if e.predictions is None else f"model's answer {_show(float(e.predictions))}; {near}"
+    return near if e.predictions is None else f"model's answer {_show(float(e.predictions), e)}; {near}"
 
 
-def _show(answer: float) -> str:
-    return f"{answer:.3f}" if 0.0 <= answer <= 1.0 else show_number(answer)
+def _show(answer: float, e: Explained) -> str:
+    probability = 0.0 <= answer <= 1.0 and e.output_names is not None
+    return f"{answer:.3f}" if probability else show_number(answer)
 
 
 def _legend(ax: Axes, rows: int, others: Explained) -> None:
@@ -146,5 +147,6 @@ def _legend(ax: Axes, rows: int, others: Explained) -> None:
     legend_below(ax, rows, handles, ["this row", "similar row", "outside"])
     figure = ax.get_figure()
     if others.predictions is not None and figure is not None:
-        bar = figure.colorbar(ScalarMappable(_norm(others.predictions), LOW_TO_HIGH), ax=ax, aspect=30, pad=0.02)
+        colors = ScalarMappable(_norm(others.predictions, others), LOW_TO_HIGH)
+        bar = figure.colorbar(colors, ax=ax, aspect=30, pad=0.02)
         bar.set_label("model's answer for the similar row")

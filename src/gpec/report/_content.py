@@ -87,7 +87,7 @@ class Content:
             "level": e.confidence_level,
             "unit": str(e.diagnostics.get("unit", "")),
             "features": [str(name) for name in e.feature_names],
-            "outputs": [str(name) for name in (e.output_names if several else [e.output_names])],
+            "outputs": [str(name or "") for name in (e.output_names if several else [e.output_names])],
             "labels": _labels(e, shown),
             "columns": columns_of(data_of(e)[shown]),
             "answers": _by_output(e, e.predictions, shown),

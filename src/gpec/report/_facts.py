@@ -30,7 +30,11 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
         ("Attributions are", _VALUES.get(about.get("attribution", ""))),
         ("Noise of the explainer", about.get("noise")),
         ("Rows explained to learn from", settings.get("n_explained")),
-        ("Points on the decision boundary", _listed(learned.get("boundary_points")) or settings.get("n_boundary")),
+        (
+            "Points on level sets" if e.output_names is None else "Points on the decision boundary",
+            _listed(learned.get("boundary_points")) or settings.get("n_boundary"),
+        ),
+        ("Levels", ", ".join(f"{level:.6g}" for level in learned.get("levels", ()))),
         ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
         ("Model rows asked in the fit", learned.get("model_rows")),
         ("Model rows asked for this explanation", about.get("model_rows")),
@@ -73,7 +77,8 @@ def left_out(content: Content) -> str:
 
 
 def _names(e: Explained) -> list[str]:
-    return [str(name) for name in (e.output_names if "output" in e.axes else [e.output_names])]
+    """Of the classes; a regressor has none."""
+    return [str(name or "") for name in (e.output_names if "output" in e.axes else [e.output_names])]
 
 
 def _listed(numbers: Any) -> str:

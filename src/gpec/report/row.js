@@ -38,7 +38,8 @@ function showWords(page, row) {
   const said = [];
   if (row.answer !== null) {
     const name = page.data.outputs[page.state.output];
-    said.push(`The model’s answer for the class “${name}” is ${answerText(row.answer)}.`);
+    const whose = name ? ` for the class “${name}”` : "";
+    said.push(`The model’s answer${whose} is ${answerText(page, row.answer)}.`);
   }
   const firm = row.words.filter((word) => word === 0).length;
   said.push(
@@ -120,7 +121,7 @@ function showSimilar(page, row, position) {
   ];
   const answers = similar.answers ? similar.answers[state.output].slice(first, first + similar.count) : null;
   if (answers) {
-    const [least, most] = [Math.min(...answers), Math.max(...answers)].map(answerText);
+    const [least, most] = [Math.min(...answers), Math.max(...answers)].map((end) => answerText(page, end));
     said.push(`Among them the model’s answer runs from ${least} to ${most}.`);
   }
   if (!similar.columns) said.push(similar.note);
@@ -134,7 +135,7 @@ function showSimilar(page, row, position) {
   const cell = (text, value) => [valueOf(text), element("br"), element("span", { class: "soft" }, signedNumber(value, decimals))];
   const line = (name, answer, textAt, values) => [
     name,
-    ...(answers ? [answerText(answer)] : []),
+    ...(answers ? [answerText(page, answer)] : []),
     ...top.map((f) => cell(textAt(f), values[f])),
   ];
   const lines = others.map((values, k) =>
@@ -145,7 +146,8 @@ function showSimilar(page, row, position) {
   fillTable(table, columns, [own, ...lines]);
 }
 
-function answerText(answer) {
+function answerText(page, answer) {
   if (Number.isNaN(answer)) return "";
-  return plainNumber(answer, Math.abs(answer) <= 1 ? 3 : decimalsFor([answer]));
+  const probability = page.data.outputs[0] && Math.abs(answer) <= 1; // a regressor has no class
+  return plainNumber(answer, probability ? 3 : decimalsFor([answer]));
 }
