@@ -5,17 +5,15 @@ on where it stopped. ``GPEC_BENCH_CACHE`` names the folder, by default ``benchma
 """
 
 import json
-import os
-import time
-import traceback
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks._trust.case import Case, Ground, measure, quietly
+from benchmarks._trust.case import Case, Ground, measure
 from benchmarks._trust.cost import cost
+from benchmarks._trust.kept import folder, once
 from benchmarks._trust.peers import calibrated_explanations, peers
 from benchmarks._trust.problems import CASES
-from benchmarks._trust.tables import fill, report
+from benchmarks._trust.tables import fill, parts, report
 
 __all__ = ["report", "run"]
 
@@ -35,7 +33,7 @@ def run():
             for table, kind in CASES:
                 _once(f"{PACKAGE}/{table}-{kind}-{seed}", _calibrated, table, kind, seed)
     found = collect()
-    PAGE.write_text(fill(PAGE.read_text(), found))
+    PAGE.write_text(fill(PAGE.read_text(), parts(found)))
     return found
 
 
@@ -50,21 +48,7 @@ def collect():
 
 
 def _once(name, function, *arguments):
-    path = _folder() / f"{name}.json"
-    if path.exists():
-        return
-    started = time.perf_counter()
-    try:
-        result = quietly(function, *arguments)
-    except Exception:  # the others go on; this one is tried again next time
-        traceback.print_exc()
-        print(f"{name} failed", flush=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(result, indent=1) + "\n")
-    unfinished.rename(path)
-    print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+    once(_folder() / f"{name}.json", function, *arguments)
 
 
 def _case(table, kind, seed):
@@ -78,4 +62,4 @@ def _calibrated(table, kind, seed):
 
 
 def _folder():
-    return Path(os.environ.get("GPEC_BENCH_CACHE", Path(__file__).parent / ".cache")) / "trust"
+    return folder("trust")

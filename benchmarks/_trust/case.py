@@ -65,7 +65,9 @@ class Ground:
         p = self.problem
         self.explainer = Remembering(p.explainer, {})
         with self.clock("truth"):
-            self.alone = self.explainer.fit(p.model, p.fit, background=p.background, random_state=seed)
+            self.alone = self.explainer.fit(
+                p.model, p.fit, background=p.background, random_state=seed, categorical_features=p.categorical or "auto"
+            )
             rows = NearestRows().learn(self.alone.model_.schema, p.fit, self.alone.seed_).rows(p.test)
             n, K, d = rows.shape
             there = self.alone(rows.reshape(-1, d)).values.reshape(n, K, -1)
@@ -96,7 +98,9 @@ class Case(Ground):
 
     @property
     def common(self) -> dict[str, Any]:
-        return {"background": self.problem.background, "random_state": self.seed, "progress": False}
+        p = self.problem
+        settings = {"background": p.background, "random_state": self.seed, "progress": False}
+        return {**settings, "categorical_features": p.categorical or "auto"}
 
     def refit(self, **settings: Any) -> gpec.GPEC:
         """The same explained rows, their attributions and the same boundary with other settings."""

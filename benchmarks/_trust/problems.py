@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import xgboost
-from sklearn.datasets import load_breast_cancer
-from sklearn.neural_network import MLPClassifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -16,6 +17,9 @@ from gpec.explainers import Attribution, Explainer, KernelShap, TreeShap, make_e
 TABLES = ("census", "shoppers", "german", "nhanes", "pima", "breast")
 THREE_CLASSES = "california"
 CASES = (*((table, kind) for table in TABLES for kind in ("trees", "network")), (THREE_CLASSES, "trees"))
+REGRESSIONS = ("house values", "diabetes", "hours", "duration")
+REGRESSION_CASES = tuple((table, kind) for table in REGRESSIONS for kind in ("trees", "network"))
+CODES = {"house values": [8]}  # the text column, which has no order
 MOST_ROWS = 8_000  # to train on and to fit
 N_COALITIONS = 1_024
 LEAST_CALIBRATION = 120
@@ -45,11 +49,12 @@ class Problem:
     calibration_classes: np.ndarray
     test: np.ndarray
     background: np.ndarray
+    categorical: list[int] | None = None  # columns of codes that are switched, never interpolated
 
 
 def problem(table: str, kind: str, seed: int) -> Problem:
     """One table, split and modelled with one seed."""
-    X, y = _table(table)
+    X, y = _regression_table(table) if table in REGRESSIONS else _table(table)
     if kind == "network":
         X = filled(X, X)
     rng = np.random.default_rng(seed)
@@ -61,9 +66,9 @@ def problem(table: str, kind: str, seed: int) -> Problem:
     n_calibration = min(sizes.calibration, max(LEAST_CALIBRATION, len(X) // 5))
     test, calibration, rest = np.split(order, [sizes.test, sizes.test + n_calibration])
     rest = rest[:MOST_ROWS]
-    model = _model(kind, seed).fit(X[rest], y[rest])
+    model = (_regressor if table in REGRESSIONS else _model)(kind, seed).fit(X[rest], y[rest])
     background = X[rng.choice(rest, sizes.background, replace=False)]
-    return Problem(model, explainer, X[rest], X[calibration], y[calibration], X[test], background)
+    return Problem(model, explainer, X[rest], X[calibration], y[calibration], X[test], background, CODES.get(table))
 
 
 def filled(X: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -115,6 +120,28 @@ def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
     }
     data = load[name]()
     return data.X.to_numpy(dtype=float), data.y
+
+
+def _regression_table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    if name == "diabetes":
+        return load_diabetes(return_X_y=True)
+    if name == "house values":
+        data = datasets.california_housing()
+        coast = data.X["ocean_proximity"].astype("category").cat.codes
+        return data.X.assign(ocean_proximity=coast).to_numpy(dtype=float), data.y
+    load = {
+        "hours": lambda: datasets.census(target="Hours per week"),
+        "duration": lambda: datasets.online_shoppers(target="ProductRelated_Duration"),
+    }
+    data = load[name]()
+    return data.X.to_numpy(dtype=float), data.y
+
+
+def _regressor(kind: str, seed: int) -> Any:
+    if kind == "trees":
+        return xgboost.XGBRegressor(n_estimators=100, max_depth=4, n_jobs=1, random_state=seed)
+    network = MLPRegressor(hidden_layer_sizes=(32, 16), alpha=1e-3, max_iter=60, random_state=seed)
+    return make_pipeline(StandardScaler(), TransformedTargetRegressor(network, transformer=StandardScaler()))
 
 
 def _model(kind: str, seed: int) -> Any:

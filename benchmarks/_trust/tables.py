@@ -49,9 +49,9 @@ def parts(found: dict[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def fill(page: str, found: dict[str, Any]) -> str:
+def fill(page: str, tables: dict[str, list[str]]) -> str:
     """The page with each ``<!-- name -->`` to ``<!-- /name -->`` filled with that table."""
-    for name, lines in parts(found).items():
+    for name, lines in tables.items():
         opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, inside, after = page.partition(opening)
         if inside:
@@ -67,12 +67,12 @@ def _cases(results: Results) -> Iterable[tuple[str, Results]]:
             yield f"{NAMES[table]}, {kind}", some
 
 
-def _mean(some: Results, figure: Figure) -> float:
+def mean(some: Results, figure: Figure) -> float:
     found = [value for value in map(figure, some) if value is not None]
     return float(np.mean(found)) if found else np.nan
 
 
-def _shown(some: Results, figure: Figure, form: str = ".3f") -> str:
+def shown(some: Results, figure: Figure, form: str = ".3f") -> str:
     """Mean and standard error."""
     found = [value for value in map(figure, some) if value is not None]
     if not found:
@@ -84,10 +84,10 @@ def _shown(some: Results, figure: Figure, form: str = ".3f") -> str:
 def _table(results: Results, columns: dict[str, tuple[Figure, str]]) -> list[str]:
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     lines += [
-        f"| {name} | {' | '.join(_shown(some, figure, form) for figure, form in columns.values())} |"
+        f"| {name} | {' | '.join(shown(some, figure, form) for figure, form in columns.values())} |"
         for name, some in _cases(results)
     ]
-    over = [[_mean(some, figure) for figure, _ in columns.values()] for _, some in _cases(results)]
+    over = [[mean(some, figure) for figure, _ in columns.values()] for _, some in _cases(results)]
     means = [
         f"{value:{form}}" if np.isfinite(value) else ""
         for value, (_, form) in zip(_column_means(over), columns.values(), strict=True)
@@ -217,7 +217,7 @@ def _bars(results: Results, cost: dict[str, float] | None) -> list[str]:
     pairs = [(name, some) for name, some in cases if some[0]["table"] != THREE_CLASSES]
 
     def over(figure: Figure) -> dict[str, float]:
-        return {name: _mean(some, figure) for name, some in cases}
+        return {name: mean(some, figure) for name, some in cases}
 
     lines = ["| asked for | found | met |", "|---|---|---|"]
     for title, part in (("similar rows", lambda x: x["similar"]), ("the value", lambda x: x["value"]["auto"])):
@@ -240,8 +240,8 @@ def _bars(results: Results, cost: dict[str, float] | None) -> list[str]:
         f"0.3 on {clear} | {met} |"
     )
     narrower = sum(
-        _mean(some, lambda x: x["value"]["auto"]["width"])
-        < min(_mean(some, lambda x, r=r: x["regressors"][r]["width"]) for r in ("forest", "boosting"))
+        mean(some, lambda x: x["value"]["auto"]["width"])
+        < min(mean(some, lambda x, r=r: x["regressors"][r]["width"]) for r in ("forest", "boosting"))
         for _, some in pairs
     )
     lines.append(_count("the value: narrower than split conformal around a forest and boosting", narrower, len(pairs)))
@@ -249,15 +249,15 @@ def _bars(results: Results, cost: dict[str, float] | None) -> list[str]:
         if name in (OURS, OF_THE_VALUE):
             continue
         wins = [
-            _mean(some, _peer(OURS, "change")) > _mean(some, _peer(name, "change"))
+            mean(some, _peer(OURS, "change")) > mean(some, _peer(name, "change"))
             for _, some in pairs
-            if np.isfinite(_mean(some, _peer(name, "change")))
+            if np.isfinite(mean(some, _peer(name, "change")))
         ]
         lines.append(_count(f"ahead of {LABELS.get(name, name)}: change among similar rows", sum(wins), len(wins)))
         wins = [
-            _mean(some, _peer(OF_THE_VALUE, "error")) > _mean(some, _peer(name, "error"))
+            mean(some, _peer(OF_THE_VALUE, "error")) > mean(some, _peer(name, "error"))
             for _, some in pairs
-            if np.isfinite(_mean(some, _peer(name, "error")))
+            if np.isfinite(mean(some, _peer(name, "error")))
         ]
         if wins:
             lines.append(_count(f"ahead of {LABELS.get(name, name)}: error of the value", sum(wins), len(wins)))

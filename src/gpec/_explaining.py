@@ -99,10 +99,11 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) ->
     size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
     off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
     if off > _LARGEST_GAP:
+        units = "different units" + ("" if fitted.ground.model.is_regressor else ", such as probability and log-odds")
         raise InputError(
             f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
-            f"{len(given)} rows, as they do when they are in different units; pass the explainer "
-            "that the attributions came from, or ask for attribution='posterior'."
+            f"{len(given)} rows, as they do when they are in {units}; pass the explainer that the attributions came "
+            "from, or ask for attribution='posterior'."
         )
 
 

@@ -25,7 +25,8 @@ def test_names(name, kind):
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(InputError, match=r"^boundary='dbps' is not one of 'auto', 'bisection', 'adversarial'\.$"):
+    names = "'auto', 'bisection', 'adversarial', 'levels'"
+    with pytest.raises(InputError, match=rf"^boundary='dbps' is not one of {names}\.$"):
         make_sampler("dbps", SCHEMA)
 
 

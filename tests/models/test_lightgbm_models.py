@@ -47,14 +47,6 @@ def test_columns_go_by_name_with_categories_and_missing_values():
         np.testing.assert_array_equal(model.probabilities(Z)[:, 0], expected)
 
 
-@pytest.mark.parametrize("objective", ["regression", "regression_l1", "poisson", "quantile"])
-def test_a_regression_is_not_supported_yet(objective):
-    X = rows(100)
-    machine = booster(objective, X, np.abs(X[:, 0]))
-    with pytest.raises(InputError, match=rf"objective '{objective}'\. Regression is not supported yet"):
-        checked(machine, X)
-
-
 def custom(scores, data):
     return scores - data.get_label(), np.ones(len(scores))
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from catboost import CatBoostRegressor
-from lightgbm import LGBMRegressor
 from model_helpers import BATCH, checked, rows
 from scipy.special import expit
 from sklearn.base import clone
@@ -15,7 +13,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
-from xgboost import XGBRegressor
 
 from gpec.data import Schema
 from gpec.errors import InputError, ModelCallError, ModelOutputError, ParameterTypeError
@@ -246,7 +243,7 @@ def test_model_that_changes_an_array_of_objects():
         (3, "got int"),
         (LogisticRegression, "class LogisticRegression; pass a fitted instance"),
         (LinearSVC(), r"got LinearSVC.*model\.decision_function and model_output='logit'"),
-        (KMeans(), r"got KMeans\. It has predict only: pass a callable.*regression is not supported yet"),
+        (KMeans(), r"got KMeans\. Its predict gives labels: pass a callable that returns probabilities"),
     ],
 )
 def test_not_a_model(model, message):
@@ -274,32 +271,3 @@ def test_decision_function_of_pairs_is_refused_and_its_remedy_works():
     machine.set_params(decision_function_shape="ovr")
     model, Z = checked(machine.decision_function, X, model_output="logit")
     np.testing.assert_array_equal(model.labels(Z), machine.predict(X))
-
-
-REGRESSORS = [
-    LinearRegression(),
-    SVR(),
-    make_pipeline(StandardScaler(), Ridge()),
-    GridSearchCV(Ridge(), {"alpha": [1.0]}),
-    XGBRegressor(),
-    LGBMRegressor(),
-    CatBoostRegressor(),
-]
-
-
-@pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
-def test_regression_is_not_supported_yet(model):
-    message = rf"model is the regressor {type(model).__name__}\. Regression is not supported yet"
-    for given in (model, model.predict):
-        with pytest.raises(ParameterTypeError, match=message) as caught:
-            checked(given)
-        assert "predict_proba" not in str(caught.value)
-
-
-def test_a_regressor_that_scikit_learn_does_not_know():
-    class Line:
-        def predict(self, X):
-            return X[:, 0]
-
-    with pytest.raises(ParameterTypeError, match=r"got Line\. It has predict only.*regression is not supported yet"):
-        checked(Line())

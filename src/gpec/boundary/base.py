@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -64,10 +64,10 @@ class BoundarySample:
     n_model_rows: int
     switched: IntArray
     switched_to: FloatArray
-    level: FloatArray = None  # type: ignore[assignment]  # an array from the first
+    level: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        if self.level is None:
+        if not len(self.level):
             object.__setattr__(self, "level", np.full(len(self.points), np.nan))
 
     @classmethod

@@ -204,6 +204,8 @@ class _Trees:
                 trees, data=background, feature_perturbation="interventional", model_output=model_output
             )
         self._held, self._n_outputs = self._shap.model, n_outputs
+        if hasattr(trees, "get_scale_and_bias"):  # of CatBoost, which shap leaves out
+            self._held.base_offset = self._held.base_offset + trees.get_scale_and_bias()[1]
         # XGBoost rounds, whoever asks
         self._dtype = np.float32 if self._held.model_type == "xgboost" else self._held.input_dtype
         self.n_nodes = int(self._held.children_left.shape[1])
