@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from gpec._execution import Kept
 from gpec.models.model import Model
 from gpec.typing import FloatArray
@@ -21,10 +23,11 @@ class _Remembered(Model):
     def __init__(self, model: Model, kept: Kept, stage: str) -> None:
         vars(self).update(vars(model))
         self._asked, self._kept, self._stage = model, kept, stage
+        self._count = copy(self._count)
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
-        self.n_calls += 1
-        self.n_rows += len(Z)
+        self._count.n_calls += 1
+        self._count.n_rows += len(Z)
         once = self._kept.remember(self._stage, lambda _: {"scores": self._asked._call(Z, start, total)}, Z)
         scores: FloatArray = once(slice(0, len(Z)))["scores"]
         return scores.copy()
