@@ -121,7 +121,8 @@ class Checkpoint:
             except CheckpointError as failed:
                 if error is None:
                     raise
-                error.add_note(str(failed))
+                if not isinstance(error, CheckpointError):  # which would say the same
+                    error.add_note(str(failed))
 
     def _once(self, key: Key, work: Callable[[], Block]) -> tuple[Block, bool]:
         found = self._found.get(key)
@@ -150,8 +151,8 @@ class Checkpoint:
             yield
         except OSError as error:
             raise CheckpointError(
-                f"Cannot write the checkpoint {self.folder}: {error.strerror or error}; make room there, or give "
-                "another folder."
+                f"Cannot write the checkpoint {self.folder}: {error.strerror or error}; give a folder that can be "
+                "written and has room."
             ) from error
 
     def _read(self, path: Path) -> None:

@@ -23,13 +23,12 @@ from gpec.models import Model
 __all__ = ["keep_graph", "keep_kernel", "keep_posterior", "known_model", "open_fit", "seed_of"]
 
 _FREE = ("n_jobs", "progress")  # what may differ: no bit depends on it
-_SEED = "random_state"
 
 
 def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
     """The seed of a fit. One that was drawn is drawn once: the call that goes on takes that of the first."""
     seed = make_seed(settings.random_state)
-    return seed if folder is None or _is_number(settings) else int(notes_in(folder).get("seed", seed))
+    return seed if folder is None or _is_number(settings.random_state) else int(notes_in(folder).get("seed", seed))
 
 
 def open_fit(problem: Problem, folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
@@ -80,13 +79,14 @@ def keep_posterior(output: int, work: Callable[..., Posterior], memory: Memory) 
 def _identity(problem: Problem) -> dict[str, str]:
     """All that a fit depends on but the model, which only its answers can tell."""
     ground, given = problem.ground, problem.given
+    how_many, seed = ground.settings.background, ground.settings.random_state
     parts = {
         **{name: value for name, value in vars(ground.settings).items() if name not in _FREE},
         "explainer": ground.explainer,
-        "background": ground.background,
+        "background": how_many if _is_number(how_many) else ground.background,
         "similar": problem.similar,
         "boundary": problem.sampler,
-        _SEED: ground.seed if _is_number(ground.settings) else "drawn",
+        "random_state": seed if _is_number(seed) else "drawn",
         "the rows": (ground.schema.state(), problem.rows),
         "the rows to explain": problem.explained,
         "the attributions given": None if given is None else vars(given),
@@ -94,5 +94,5 @@ def _identity(problem: Problem) -> dict[str, str]:
     return {name: fingerprint(value, lasting=True) for name, value in parts.items()}
 
 
-def _is_number(settings: Settings) -> bool:
-    return isinstance(settings.random_state, (int, np.integer))
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer))

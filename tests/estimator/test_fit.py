@@ -1,5 +1,6 @@
 """What ``fit`` keeps, and that each parameter does what it says."""
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -208,3 +209,27 @@ def test_parameters_are_learned_from_some_of_the_rows(make, models, X, monkeypat
     np.testing.assert_allclose(g.posterior_.parameters.nugget, expected.nugget, rtol=1e-6)
     assert np.abs(expected.scale / everything.posterior_.parameters.scale - 1).max() > 0.1
     assert len(g.posterior_.Y) == 100  # the posterior knows all of them
+
+
+class Meeting(Explainer):
+    """Two blocks of rows wait for each other: they end only if both are explained at once."""
+
+    threads, stochastic, rows_at_once = True, False, 15
+
+    def __init__(self, function):
+        self.function = function
+
+    def bind(self, model, background):
+        super().bind(model, background)
+        self.meeting = threading.Barrier(2, timeout=20)
+
+    def _explain(self, Z, seeds):
+        self.meeting.wait()
+        return Attribution(self.function(Z))
+
+
+def test_rows_are_explained_on_several_threads(make_auto, models, X):
+    """Those drawn, and those similar to them."""
+    g = make_auto(explainer=Meeting(models.slopes), n_explained=30, kernel="weg", n_jobs=2).fit(X)
+    plain = make_auto(n_explained=30, kernel="weg").fit(X)
+    np.testing.assert_array_equal(g.explain(X[:30]).lower, plain.explain(X[:30]).lower)
