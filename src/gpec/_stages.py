@@ -269,7 +269,7 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
     """Distances along the boundary of one output."""
     earlier = memory.of("graph")
     if earlier is not None:
-        return earlier.layers[output].graph.on_threads(problem.ground.settings.n_jobs)
+        return earlier.layers[output].graph
     ground, s = problem.ground, problem.ground.settings
     several = ground.model.n_outputs > 1 and s.n_landmarks == "auto"
     graph = GeodesicGraph.build(
@@ -292,7 +292,7 @@ def fit_kernel(
     s, values = problem.ground.settings, observation.attribution.values
     shared = s.task_kernel is not None
     kernel = make_kernel(s.kernel, s.lam, s.rho, values.shape[1] * values.shape[2], shared=shared)
-    kernel = kernel.__sklearn_clone__().fit(graph, rows)
+    kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
     with one_blas_thread():
         return learn_kernel(kernel, rows, values[:, :, output], observation.U[:, :, output], s.output_scale, start)
 
