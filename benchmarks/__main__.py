@@ -88,6 +88,7 @@ PARTS = {
     ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
+    "distributed": ("A million rows on two workers", ""),
     "report_page": ("The report of 10,000 rows", ""),
     "page": (
         "The playground: slider to picture",

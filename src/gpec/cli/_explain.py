@@ -37,9 +37,13 @@ def require_one_source(ctx: typer.Context, fitted: Path | None) -> None:
 
 def explain(
     ctx: typer.Context,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows to explain: CSV, Parquet or Feather.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Rows to explain: CSV, Parquet or Feather, or a folder of Parquet.")
+    ],
     model: o.Model,
-    out: Annotated[Path, typer.Option(help="Where to write: .parquet, .feather, .csv, .json, .html or .gpec.")],
+    out: Annotated[
+        Path, typer.Option(help="Where to write: .parquet, .feather, .csv, .json, .html or .gpec; a folder.")
+    ],
     background: o.Background = None,
     fitted: o.Fitted = None,
     explainer: o.Explainer = None,
@@ -63,15 +67,22 @@ def explain(
     checkpoint: o.Checkpoint = None,
     keep: o.Keep = False,
     restart: o.Restart = False,
+    scheduler: o.Scheduler = None,
+    errors: o.Errors = "raise",
+    resume: o.Resume = False,
     debug: o.Debug = False,
 ) -> None:
     """Explain the rows of a table, with an interval on every attribution.
 
-    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
+    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there. A folder of
+    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
     """
+    from gpec.cli._parquet import check_folders, explain_folder
     from gpec.cli._work import FitOptions, RunOptions, Work
 
-    check_out(out)
+    whole_folder = check_folders(ctx, data, background, fitted)
+    if not whole_folder:
+        check_out(out)
     require_one_source(ctx, fitted)
     options = FitOptions(
         explainer, n_boundary, n_explained, n_background, model_output, tuple(categorical or ()) or None, seed
@@ -80,6 +91,9 @@ def explain(
         model, model_name, output_name, trust_pickle, trust_type, drop, index, options, calibrate, jobs, progress
     )
     run = RunOptions(attribution, level, restart)
+    if whole_folder:
+        explain_folder(work, data, out, background, fitted, run, scheduler=scheduler, errors=errors, resume=resume)
+        return
     e, g, kept = work.explain(data, background, fitted, checkpoint or out.with_name(f"{out.name}.partial"), run)
     write(e, out, g)
     if not keep:

@@ -17,6 +17,7 @@ __all__ = [
     "Checkpoint",
     "Debug",
     "Drop",
+    "Errors",
     "Explainer",
     "Fitted",
     "Index",
@@ -32,12 +33,15 @@ __all__ = [
     "OutputName",
     "Progress",
     "Restart",
+    "Resume",
+    "Scheduler",
     "Seed",
     "TrustPickle",
     "TrustType",
 ]
 
 _MODEL, _TABLE, _FIT, _RUN = "The model", "The table", "The fit", "The run"
+_FOLDER = "A folder of Parquet files"
 
 Model = Annotated[
     str,
@@ -128,6 +132,24 @@ Checkpoint = Annotated[
 Keep = Annotated[bool, typer.Option("--keep", help="Keep that folder when all is done.", rich_help_panel=_RUN)]
 Restart = Annotated[
     bool, typer.Option("--restart", help="Throw away what an earlier run left there.", rich_help_panel=_RUN)
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler, such as tcp://host:8786, whose workers explain a folder of Parquet files.",
+        rich_help_panel=_FOLDER,
+    ),
+]
+Errors = Annotated[
+    Literal["raise", "keep"],
+    typer.Option(
+        help="What to do about a row that cannot be explained: stop, or write the reason beside it.",
+        rich_help_panel=_FOLDER,
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with what an earlier run left in OUT.", rich_help_panel=_FOLDER)
 ]
 Debug = Annotated[
     bool,

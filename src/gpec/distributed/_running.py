@@ -74,7 +74,7 @@ def _run_on_cluster(
     futures = client.map(_explain_there, jobs, sent=sent, pure=False)
     try:
         with Progress(len(jobs), "partitions", progress) as bar:
-            for future in distributed.as_completed(futures):
+            for future in distributed.as_completed(futures, loop=client.loop):
                 future.result()
                 done += 1
                 bar.advance()

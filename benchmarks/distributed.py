@@ -1,0 +1,201 @@
+"""A million rows in Parquet files: one process, two workers, a worker killed, the scheduler killed, memory.
+
+``python -m benchmarks.distributed 20000`` tries it with fewer rows.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xgboost
+
+import gpec
+from gpec import datasets
+from gpec.distributed import explain_parquet
+
+ROWS, FILES = 1_000_000, 100
+JITTERED = ("Age", "Hours per week", "Capital Gain", "Capital Loss")
+
+
+def fitted():
+    """A fit of Census with an XGBoost model of one thread, on seed 30."""
+    data = datasets.census()
+    X, y = data.X, np.asarray(data.y)
+    model = xgboost.XGBClassifier(n_estimators=100, max_depth=4, n_jobs=1, random_state=0).fit(X, y)
+    rows = X.sample(8_300, random_state=30)
+    g = gpec.GPEC(model, "tree", background=25, random_state=30, progress=False).fit(rows[:8_000])
+    return g.calibrate(rows[8_000:]), X
+
+
+def write_rows(X, folder, n, files):
+    """Rows of Census drawn with replacement; four columns of numbers are moved by up to 2%, so that rows differ."""
+    rng = np.random.default_rng(31)
+    folder.mkdir()
+    each = n // files
+    for i in range(files):
+        some = X.iloc[rng.integers(len(X), size=each)].reset_index(drop=True)
+        for name in JITTERED:
+            some[name] *= rng.uniform(0.98, 1.02, each)
+        some.index = pd.RangeIndex(i * each, (i + 1) * each)
+        some.to_parquet(folder / f"part.{i:04d}.parquet")
+
+
+@contextmanager
+def cluster(n_workers=2):
+    """A scheduler and workers of one thread, as processes of their own; the client, and the scheduler's process."""
+    from distributed import Client
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "scheduler.json")
+        start = [sys.executable, "-m", "dask"]
+        # a session each: Linux shares the processor between sessions first
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "start_new_session": True}
+        where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file), "--port", "0"]
+        scheduler = subprocess.Popen([*start, "scheduler", *where], **quiet)
+        worker = [*start, "worker", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file)]
+        workers = [subprocess.Popen([*worker, "--name", f"w{i}"], **quiet) for i in range(n_workers)]
+        try:
+            while not file.exists():
+                time.sleep(0.1)
+            with Client(scheduler_file=str(file), set_as_default=False) as client:
+                client.wait_for_workers(n_workers, timeout=120)
+                yield client, scheduler
+        finally:
+            for process in (*workers, scheduler):
+                process.terminate()
+            for process in (*workers, scheduler):
+                process.wait(30)
+
+
+def finished(folder):
+    return len(list(folder.glob("*.parquet"))) if folder.exists() else 0
+
+
+def when(folder, n, do):
+    """Do something once so many files are there."""
+
+    def watch():
+        while finished(folder) < n:
+            time.sleep(0.05)
+        do()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def seconds(work):
+    started, own = time.perf_counter(), time.process_time()
+    found = work()
+    return found, time.perf_counter() - started, time.process_time() - own
+
+
+def cpu_and_peak():
+    """Of this process: seconds of processor time, and the most memory that it had, in MB."""
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    return time.process_time(), peak
+
+
+def same(a, b):
+    names = sorted(path.name for path in a.glob("*.parquet"))
+    return names == sorted(path.name for path in b.glob("*.parquet")) and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names
+    )
+
+
+def measure(g, X, work, n, files):
+    source, how = work / "rows", {"attribution": "posterior"}
+    write_rows(X, source, n, files)
+    x = {"rows": n, "files": files}
+    alone, x["one"], x["one_cpu"] = seconds(
+        lambda: explain_parquet(g, source, work / "one", scheduler="synchronous", **how)
+    )
+    assert alone.n_rows == n
+    print(x, flush=True)
+    with cluster() as (client, _):
+        before = client.run(cpu_and_peak)
+        _, x["two"], _ = seconds(lambda: explain_parquet(g, source, work / "two", scheduler=client, **how))
+        after = client.run(cpu_and_peak)
+        x["two_cpu"] = sum(after[w][0] - before[w][0] for w in after)
+    x["two_same"] = same(work / "one", work / "two")
+    shutil.rmtree(work / "two")
+    print(x, flush=True)
+    with cluster() as (client, _):
+        pids = client.run(os.getpid)
+        killing = when(work / "killed", files // 4, lambda: os.kill(min(pids.values()), signal.SIGKILL))
+        run, x["killed"], _ = seconds(lambda: explain_parquet(g, source, work / "killed", scheduler=client, **how))
+        killing.join()
+    x["killed_same"] = same(work / "one", work / "killed") and run.n_rows == n
+    shutil.rmtree(work / "killed")
+    print(x, flush=True)
+    with cluster() as (client, scheduler):
+        killing = when(work / "lost", files // 4, scheduler.kill)
+        try:
+            explain_parquet(g, source, work / "lost", scheduler=client, **how)
+        except gpec.errors.ClusterError as error:
+            x["message"] = str(error).replace(str(work.resolve()), "...").replace(client.scheduler.address, "ADDRESS")
+        killing.join()
+    x["kept"] = finished(work / "lost")
+    with cluster() as (client, _):
+        run = explain_parquet(g, source, work / "lost", scheduler=client, resume=True, **how)
+    x["resumed"], x["resumed_same"] = run.n_resumed, same(work / "one", work / "lost") and run.n_rows == n
+    return x
+
+
+def memory(g, X, work, files, each):
+    """Peak memory of the workers, in MB, before and after so many files."""
+    source = work / f"rows{files}"
+    write_rows(X, source, files * each, files)
+    with cluster() as (client, _):
+        explain_parquet(g, source, work / f"memory{files}", scheduler=client, attribution="posterior")
+        return {"files": files, "rows": files * each, "peaks": [peak for _, peak in client.run(cpu_and_peak).values()]}
+
+
+def run(n=ROWS, files=FILES, each=2_000):
+    g, X = fitted()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        x = measure(g, X, work, n, files)
+        x["memory"] = [memory(g, X, work, count, each) for count in (10, 100)]
+    print(x, flush=True)
+    return x
+
+
+def report(x):
+    few, many = x["memory"]
+
+    def word(good):
+        return "the same bytes" if good else "**other bytes**"
+
+    return [
+        f"{x['rows']:,} rows of Census in {x['files']} Parquet files (rows drawn with replacement; age, hours, gains "
+        'and losses moved by up to 2%), XGBoost, `attribution="posterior"`, 200 explained rows; reading and writing '
+        "included. A worker is a process with one thread.",
+        "",
+        "| what | measured | target |",
+        "|---|---|---|",
+        f"| one process | {x['one']:.0f} s ({x['one_cpu']:.0f} s of processor time) | |",
+        f"| two workers | {x['two']:.0f} s ({x['two_cpu']:.0f} s of processor time): "
+        f"**{x['one'] / x['two']:.2f} times** one process; {word(x['two_same'])} | 1.6 |",
+        f"| a worker killed after a quarter | {x['killed']:.0f} s; every row once, {word(x['killed_same'])} | "
+        "the same |",
+        f"| the scheduler killed after a quarter | {x['kept']} files kept, {x['resumed']} of them taken over by the "
+        f"second run; {word(x['resumed_same'])} | the same |",
+        f"| peak memory of a worker, {few['files']} and {many['files']} files of {few['rows'] // few['files']:,} rows "
+        f"| {max(few['peaks']):.0f} and {max(many['peaks']):.0f} MB | independent of the number |",
+        "",
+        f"The error when the scheduler is gone: *{x['message']}*",
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(report(run(int(sys.argv[1]), 20, 200))))

@@ -1,0 +1,94 @@
+"""``gpec explain`` of a folder of Parquet files."""
+
+import sys
+
+import pandas as pd
+import pytest
+from cli_helpers import QUICK, call, table
+
+import gpec
+
+
+@pytest.fixture
+def files(folder):
+    """``rows/``: two files with a column that is no feature."""
+    (folder / "rows").mkdir()
+    for i in range(2):
+        table(8, 10 + i).assign(granted=0).to_parquet(folder / "rows" / f"{i}.parquet")
+    assert call("fit", "train.csv", "--model", "credit_model:model", "--out", "g.gpec", *QUICK).exit_code == 0
+    return folder
+
+
+def explain(*words):
+    return call("explain", "rows", "--model", "credit_model:model", "--out", "out", *words)
+
+
+def test_each_file_is_explained(files):
+    done = explain("--fitted", "g.gpec", "--attribution", "posterior")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Wrote out: 2 files, 16 rows.\nWere the explainer run on the row")
+    g = gpec.GPEC.load("g.gpec", model=gpec.models.load_model("credit_model:model"))
+    for i in range(2):
+        expected = g.explain(table(8, 10 + i), attribution="posterior").to_frame()
+        pd.testing.assert_frame_equal(pd.read_parquet(f"out/{i}.parquet"), expected, check_exact=True)
+
+
+def test_a_folder_that_is_not_empty(files):
+    assert explain("--fitted", "g.gpec").exit_code == 0
+    again = explain("--fitted", "g.gpec")
+    assert again.exit_code == 1
+    assert "is not empty; pass --resume to go on" in again.stderr
+    resumed = explain("--fitted", "g.gpec", "--resume")
+    assert "2 of the 2 files were there already." in resumed.stderr
+    assert explain("--fitted", "g.gpec", "--restart").exit_code == 0
+
+
+def test_rows_that_cannot_be_explained(files):
+    table(8, 10).assign(debt=lambda rows: rows["debt"].where(rows.index != 3)).to_parquet("rows/0.parquet")
+    stopped = explain("--fitted", "g.gpec")
+    assert stopped.exit_code == 1
+    assert "Partition 0 (0.parquet), row 3: X has a missing value in column 'debt'" in stopped.stderr
+    assert len(stopped.stderr.splitlines()) == 1
+    kept = explain("--fitted", "g.gpec", "--errors", "keep", "--restart")
+    assert "1 of the 16 rows could not be explained; the column error says why." in kept.stderr
+
+
+def test_a_new_fit(files):
+    done = explain("--background", "train.csv", *QUICK)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "a folder needs rows to learn from: give --background FILE"),
+        (["--fitted", "g.gpec", "--keep"], "what is done is kept in OUT"),
+        (["--fitted", "g.gpec", "--scheduler", "nowhere"], "scheduler='nowhere' must be a Client, the address"),
+    ],
+)
+def test_wrong_usage(files, words, message):
+    done = explain(*words)
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (files / "out").exists()
+
+
+def test_no_scheduler_there(files, monkeypatch):
+    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    done = explain("--fitted", "g.gpec", "--scheduler", "tcp://127.0.0.1:9")
+    assert done.exit_code == 1
+    assert "There is no scheduler at tcp://127.0.0.1:9" in done.stderr
+
+
+def test_dask_that_is_not_there(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = explain("--fitted", "g.gpec")
+    assert done.exit_code == 1
+    assert 'pip install "gpec[dask]"' in done.stderr
+
+
+def test_a_scheduler_for_a_single_table(folder):
+    done = call("explain", "new.csv", "--model", "credit_model:model", "--out", "e.csv", "--scheduler", "tcp://h:1")
+    assert done.exit_code == 2
+    assert "this is for a folder of Parquet files, and new.csv is none." in done.stderr

@@ -1,0 +1,201 @@
+"""Two worker processes: the bits of the local call, whoever dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import dask.dataframe as dd
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xgboost
+from sklearn.linear_model import LogisticRegression
+
+import gpec
+from gpec.distributed import explain_parquet
+from gpec.errors import ClusterError
+from small_models import curved, slopes
+
+# The workers of a scheduler that is gone end by themselves.
+CLUSTER = """
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        input()
+"""
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@contextmanager
+def after_one_file(folder, do):
+    """Do something as soon as the first file is there."""
+    ended = threading.Event()
+
+    def watch():
+        while not any(folder.glob("*.parquet")) and not ended.is_set():
+            time.sleep(0.01)
+        do()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture
+def slow(make_auto, rows):
+    """A GPEC whose model takes its time."""
+
+    def thoughtful(X):
+        time.sleep(0.1)
+        return curved(X)
+
+    return make_auto(thoughtful, slopes).fit(rows)
+
+
+@pytest.fixture
+def many(tmp_path, rows):
+    """A folder of ten files."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for i in range(10):
+        rows[10 * i : 10 * i + 10].to_parquet(folder / f"part.{i}.parquet")
+    return folder
+
+
+def test_frames_and_folders(fitted, rows, parquet, tmp_path, client):
+    local = fitted.explain(rows)
+    lazy = fitted.explain(dd.from_pandas(rows, npartitions=4))
+    found = client.compute(lazy).result()
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), local.to_frame(), check_exact=True)
+    explain_parquet(fitted, parquet, tmp_path / "here", scheduler="synchronous")
+    run = explain_parquet(fitted, parquet, tmp_path / "there", scheduler=client)
+    assert (run.n_rows, run.n_resumed) == (101, 0)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    again = explain_parquet(
+        fitted, parquet, tmp_path / "there", scheduler=client.scheduler.address, resume=True, overwrite=False
+    )
+    assert again.n_resumed == 4
+
+
+def models(X, y):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+    booster = xgboost.train({"objective": "binary:logistic", "max_depth": 3}, xgboost.DMatrix(X, y), 10)
+    return {"torch": net.train(), "xgboost": booster, "sklearn": LogisticRegression().fit(X, y)}
+
+
+@pytest.mark.parametrize("kind", ["torch", "xgboost", "sklearn"])
+def test_models_survive_the_trip(make_auto, rows, client, kind):
+    model = models(rows, curved(rows) > 0.5)[kind]
+    g = make_auto(model, "shapley_sampling", n_explained=6, n_boundary=40, noise="none").fit(rows)
+    for attribution in ("explainer", "posterior"):
+        lazy = g.explain(dd.from_pandas(rows[:20], npartitions=2), attribution=attribution)
+        found = client.compute(lazy).result().reset_index(drop=True)
+        parts = [g.explain(rows[part], attribution=attribution) for part in (slice(0, 10), slice(10, 20))]
+        expected = pd.concat([part.to_frame() for part in parts], ignore_index=True)
+        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+
+
+def test_errors_come_back_with_their_names(fitted, rows, tmp_path, client):
+    source = tmp_path / "holes"
+    source.mkdir()
+    rows.assign(b=rows["b"].where(rows.index != 1_007)).to_parquet(source / "a.parquet")
+    with pytest.raises(gpec.errors.InputError, match=r"^Partition 0 \(a.parquet\), row 7 \(labelled 1007\): X has a"):
+        explain_parquet(fitted, source, tmp_path / "raised", scheduler=client)
+    run = explain_parquet(fitted, source, tmp_path / "kept", scheduler=client, errors="keep")
+    assert (run.n_rows, run.n_failed) == (101, 1)
+
+
+def test_a_worker_killed_midway(slow, many, rows, tmp_path, client):
+    pid = min(client.run(os.getpid).values())
+    explain_parquet(slow, many, tmp_path / "whole", scheduler="synchronous", attribution="posterior")
+    with after_one_file(tmp_path / "killed", lambda: os.kill(pid, signal.SIGKILL)):
+        run = explain_parquet(slow, many, tmp_path / "killed", scheduler=client, attribution="posterior")
+    assert (run.n_partitions, run.n_rows) == (10, 100)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert not list((tmp_path / "killed").glob(".*"))
+
+
+def test_the_scheduler_killed_midway(slow, many, tmp_path):
+    explain_parquet(slow, many, tmp_path / "whole", scheduler="synchronous", attribution="posterior")
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    process = subprocess.Popen(  # noqa: S603  our own program
+        [sys.executable, str(tmp_path / "cluster.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with process:
+        address = process.stdout.readline().strip()
+        with (
+            after_one_file(tmp_path / "lost", process.kill),
+            pytest.raises(
+                ClusterError, match=rf"The scheduler at {address} was lost after \d+ of 10 partitions"
+            ) as caught,
+        ):
+            explain_parquet(slow, many, tmp_path / "lost", scheduler=address, attribution="posterior")
+    assert "go on with resume=True" in str(caught.value)
+    kept = contents(tmp_path / "lost")
+    assert 0 < len(kept) < 10
+    run = explain_parquet(slow, many, tmp_path / "lost", scheduler="synchronous", attribution="posterior", resume=True)
+    assert (run.n_resumed, run.n_rows) == (len(kept), 100)
+    assert contents(tmp_path / "lost") == contents(tmp_path / "whole")
+
+
+def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    with pytest.raises(ClusterError, match=r"^There is no scheduler at tcp://127.0.0.1:9 .*'dask scheduler'"):
+        explain_parquet(fitted, parquet, tmp_path / "out", scheduler="tcp://127.0.0.1:9")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("explainer", ["shapley_sampling", slopes])
+def test_fit_explains_its_rows_there(make_auto, rows, client, monkeypatch, explainer):
+    monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 200)  # several blocks
+    how = {"n_explained": 6, "n_boundary": 40, "noise": "none"}
+    here = make_auto(curved, explainer, **how).fit(rows)
+    there = make_auto(curved, explainer, **how)
+    with joblib.parallel_config("dask", client=client):
+        there.fit(rows)
+    assert np.array_equal(there.attributions_.values, here.attributions_.values)
+    a, b = there.explain(rows), here.explain(rows)
+    for name in ("values", "lower", "upper", "boundary_variance"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_the_explainer_runs_on_the_workers(make_auto, rows, client):
+    def who(X):
+        return np.full(np.shape(X), float(os.getpid()))
+
+    g = make_auto(curved, who, similar=None, kernel="weg")
+    with joblib.parallel_config("dask", client=client):
+        g.fit(rows)
+    assert set(g.attributions_.values.ravel()) <= set(map(float, client.run(os.getpid).values()))
+
+
+def test_the_error_of_an_explainer_there(make_auto, rows, client):
+    def broken(X):
+        raise ValueError("boom")
+
+    with (
+        joblib.parallel_config("dask", client=client),
+        pytest.raises(gpec.errors.ExplainerError, match="The explainer raised ValueError on rows 0 to 24 of 25: boom"),
+    ):
+        make_auto(curved, broken).fit(rows)
