@@ -59,8 +59,8 @@ def explain(
         ``X``. ``row`` is the label in the index, or the number of the row in an array. Nothing is computed yet.
     """
     try:
+        import dask
         import dask.dataframe as dd
-        from dask import delayed
     except ImportError as error:
         raise MissingExtraError('Explaining rows of Dask needs dask: pip install "gpec[dask]".') from error
     question = Question.of(g, attribution, confidence_level, errors)
@@ -72,10 +72,10 @@ def explain(
     else:
         blocks, firsts = _blocks_of_array(X)
         like = pd.RangeIndex(0)
-    asked = delayed(_pass_on, name=f"gpec-{question.parcel.digest[:16]}", pure=False)(question)
-    ask = delayed(_explain_block, pure=False)
+    asked, ask = dask.delayed(_pass_on, pure=False)(question), dask.delayed(_explain_block, pure=False)
     parts = [ask(asked, block, Place(i), first) for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))]
-    return dd.from_delayed(parts, meta=question.lines.empty(_labels(like)), prefix="gpec-explain", verify_meta=False)
+    with dask.config.set({"dataframe.convert-string": False}):  # what is mixed in the column data would become text
+        return dd.from_delayed(parts, meta=question.lines.empty(like), prefix="gpec-explain", verify_meta=False)
 
 
 def _pass_on(question: Question) -> Question:
@@ -83,12 +83,8 @@ def _pass_on(question: Question) -> Question:
 
 
 def _explain_block(question: Question, rows: Any, place: Place, first: int | None) -> pd.DataFrame:
-    labels = _labels(rows.index) if first is None else np.arange(first, first + len(rows))
+    labels = rows.index.to_numpy() if first is None else np.arange(first, first + len(rows))
     return explain_rows(question, rows, labels, place)[0]
-
-
-def _labels(index: pd.Index) -> Any:
-    return index.to_numpy()
 
 
 def _blocks_of_array(X: Any) -> tuple[list[Any], list[int | None]]:

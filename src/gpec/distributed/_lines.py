@@ -39,8 +39,9 @@ class Lines:
         return self.of_one["data"].dtype != object
 
     def empty(self, labels: Any) -> pd.DataFrame:
-        """No lines, with the types that they would have for rows labelled like these."""
-        none = self.of_one.iloc[:0].assign(row=_as_column(labels)[:0])
+        """No lines, with the types that they would have for rows labelled like these; there may be none."""
+        texts = pd.api.types.is_string_dtype(labels.dtype) and len(labels) == 0
+        none = self.of_one.iloc[:0].assign(row=_as_column(["a"] if texts else labels)[:0])
         return none.assign(error=_texts(0, None)) if self.keeps else none
 
     def of(self, e: Explanation, labels: Any) -> pd.DataFrame:

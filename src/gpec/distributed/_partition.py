@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from gpec.distributed._question import Question
@@ -22,7 +21,8 @@ _CHANGING = re.compile(
     r" on call \d+( \(rows? [^)]*\)|, row \d+)?"
     r"|; this was while explaining rows? [^.]*"
     r"| on rows 0 to 0 of 1"
-    r"| in row 0,?(?= )"
+    r"|(?<= in) row 0,(?= column)"
+    r"| in row 0(?= )"
 )
 
 
@@ -103,7 +103,8 @@ def _named(question: Question, rows: Any, labels: Any, place: Place, error: GPEC
         else:  # together they fail, apart they do not
             return type(error)(f"{place}, rows {place.first + part.start} to {place.first + part.stop - 1}: {error}")
     row, label = place.first + part.start, labels[part.start]
-    called = "" if isinstance(label, (int, np.integer)) and label == row else f" (labelled {label!r})"
+    shown = repr(label) if isinstance(label, str) else str(label)
+    called = "" if shown == str(row) else f" (labelled {shown})"
     named = type(error)(f"{place}, row {row}{called}: {_reason(wrong)}")
     named.__cause__ = wrong
     return named

@@ -1,0 +1,328 @@
+"""A folder of Parquet files explained into another."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpec
+from gpec.distributed import _file, explain_parquet
+from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingExtraError, ParameterTypeError
+from small_models import curved, slopes
+
+PARTS = [f"part.{i}.parquet" for i in range(4)]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".parquet"}
+
+
+def joined(folder):
+    return pd.concat([pd.read_parquet(folder / name) for name in PARTS], ignore_index=True)
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "explained"
+
+
+@pytest.mark.parametrize("scheduler", [None, "threads", "processes"])
+@pytest.mark.parametrize("attribution", ["explainer", "posterior"])
+def test_bits_of_the_local_call(fitted, rows, parquet, target, scheduler, attribution):
+    run = explain_parquet(fitted, parquet, target, attribution=attribution, scheduler=scheduler)
+    local = fitted.explain(rows, attribution=attribution)
+    pd.testing.assert_frame_equal(joined(target), local.to_frame(), check_exact=True)
+    assert (run.n_partitions, run.n_rows, run.n_failed, run.n_resumed) == (4, 101, 0, 0)
+    assert run.statement == local.statement()
+    for name in PARTS:
+        part = fitted.explain(pd.read_parquet(parquet / name), attribution=attribution)
+        pd.testing.assert_frame_equal(pd.read_parquet(target / name), part.to_frame(), check_exact=True)
+
+
+def test_a_large_file_is_taken_in_pieces(fitted, rows, parquet, target, monkeypatch):
+    monkeypatch.setattr(_file, "_ROWS", 8)
+    asked = []
+    explain = gpec.GPEC.explain
+    monkeypatch.setattr(gpec.GPEC, "explain", lambda g, X, **how: asked.append(len(X)) or explain(g, X, **how))
+    explain_parquet(fitted, parquet, target, attribution="posterior")
+    assert max(asked) == 8
+    local = fitted.explain(rows, attribution="posterior")
+    pd.testing.assert_frame_equal(joined(target), local.to_frame(), check_exact=True)
+
+
+def test_other_columns_are_left_out_and_one_may_be_the_index(fitted, rows, tmp_path, target):
+    source = tmp_path / "more"
+    (source / "2024").mkdir(parents=True)
+    table = rows.assign(id=[f"c{i}" for i in range(101)], label=1)[["label", "c", "id", "b", "a"]]
+    table.to_parquet(source / "2024" / "rows.parquet", index=False)
+    (source / "_SUCCESS").touch()
+    explain_parquet(fitted, source, target, index="id")
+    found = pd.read_parquet(target / "2024" / "rows.parquet")
+    expected = fitted.explain(rows.set_index(table["id"].to_numpy())).to_frame()
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    with pytest.raises(InputError, match=r"Partition 0 \(2024/rows.parquet\) has no column 'name' for the index"):
+        explain_parquet(fitted, source, tmp_path / "other", index="name")
+
+
+def test_labels_that_pandas_stored(fitted, rows, tmp_path, target):
+    source = tmp_path / "dated"
+    source.mkdir()
+    dated = rows.set_index(pd.date_range("2024-01-01", periods=101, name="day"))
+    dated.to_parquet(source / "a.parquet")
+    explain_parquet(fitted, source, target, attribution="posterior")
+    found = pd.read_parquet(target / "a.parquet")
+    assert found["row"].tolist() == dated.index.repeat(3).tolist()
+
+
+def test_rows_without_names(make_auto, rows, tmp_path, target):
+    g = make_auto().fit(rows.to_numpy())
+    source = tmp_path / "plain"
+    source.mkdir()
+    rows.reset_index(drop=True).to_parquet(source / "a.parquet")
+    explain_parquet(g, source, target)
+    pd.testing.assert_frame_equal(pd.read_parquet(target / "a.parquet"), g.explain(rows.to_numpy()).to_frame())
+
+
+def test_text_becomes_text(make_auto, mixed, tmp_path, target):
+    g = make_auto(mixed.model, "shapley_sampling", n_explained=6, n_boundary=40).fit(mixed.frame)
+    source = tmp_path / "mixed"
+    source.mkdir()
+    mixed.frame[:20].to_parquet(source / "a.parquet")
+    explain_parquet(g, source, target, attribution="posterior")
+    found, expected = pd.read_parquet(target / "a.parquet"), g.explain(mixed.frame[:20], attribution="posterior")
+    expected = expected.to_frame()
+    assert found["data"].tolist() == [str(value) for value in expected["data"]]
+    pd.testing.assert_frame_equal(found.drop(columns="data"), expected.drop(columns="data"), check_exact=True)
+
+
+# Interrupted work
+
+
+def test_a_target_that_is_not_empty(fitted, parquet, target):
+    explain_parquet(fitted, parquet, target)
+    before = contents(target)
+    with pytest.raises(CheckpointError, match="is not empty; pass resume=True"):
+        explain_parquet(fitted, parquet, target)
+    with pytest.raises(InputError, match="exclude each other"):
+        explain_parquet(fitted, parquet, target, resume=True, overwrite=True)
+    assert explain_parquet(fitted, parquet, target, resume=True).n_resumed == 4
+    run = explain_parquet(fitted, parquet, target, overwrite=True)
+    assert (run.n_resumed, run.n_rows) == (0, 101)
+    assert contents(target) == before
+
+
+@pytest.mark.parametrize("how", ["resume", "overwrite"])
+def test_files_of_others_are_not_touched(fitted, parquet, target, how):
+    target.mkdir()
+    (target / "part.0.parquet").write_text("mine")
+    with pytest.raises(CheckpointError, match="holds files that no run of gpec wrote"):
+        explain_parquet(fitted, parquet, target, **{how: True})
+    assert (target / "part.0.parquet").read_text() == "mine"
+
+
+def test_what_is_missing_is_computed_and_nothing_else(fitted, parquet, target, monkeypatch):
+    explain_parquet(fitted, parquet, target)
+    before = contents(target)
+    (target / "part.2.parquet").unlink()
+    (target / ".part.2.parquet.0123").write_text("half")  # of a process that was killed
+    kept = (target / "part.0.parquet").stat().st_mtime_ns
+    run = explain_parquet(fitted, parquet, target, resume=True)
+    assert (run.n_resumed, run.n_rows) == (3, 101)
+    assert contents(target) == before
+    assert (target / "part.0.parquet").stat().st_mtime_ns == kept
+    assert sorted(path.name for path in target.iterdir()) == ["_gpec_run.gpec", *PARTS]
+
+
+def test_resume_in_a_new_folder(fitted, parquet, target):
+    assert explain_parquet(fitted, parquet, target, resume=True).n_resumed == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"attribution": "posterior"}, "the kind of attribution"),
+        ({"confidence_level": 0.8}, "the confidence level"),
+        ({"errors": "keep"}, "errors"),
+    ],
+)
+def test_other_settings_are_other_work(fitted, parquet, target, change, named):
+    explain_parquet(fitted, parquet, target)
+    with pytest.raises(CheckpointError, match=f"is of other work: it differs in {named};"):
+        explain_parquet(fitted, parquet, target, resume=True, **change)
+
+
+def test_another_fit_or_other_files_are_other_work(fitted, make_auto, rows, parquet, target):
+    explain_parquet(fitted, parquet, target)
+    with pytest.raises(CheckpointError, match="differs in the fit"):
+        explain_parquet(make_auto(random_state=1).fit(rows), parquet, target, resume=True)
+    rows[:40].assign(a=0.0).to_parquet(parquet / "part.0.parquet")
+    with pytest.raises(CheckpointError, match="differs in the source files"):
+        explain_parquet(fitted, parquet, target, resume=True)
+
+
+def test_another_calibration_is_other_work(make_auto, rows, parquet, target):
+    g = make_auto().fit(rows)
+    explain_parquet(g, parquet, target)
+    g.calibrate(rows.sample(60, random_state=0) + 0.1)
+    with pytest.raises(CheckpointError, match="differs in the calibration;"):
+        explain_parquet(g, parquet, target, resume=True)
+
+
+# Rows and files that cannot be explained
+
+
+def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet, target, monkeypatch):
+    good = explain_parquet(fitted, parquet, target)
+    expected = contents(target)
+    holes = pd.read_parquet(parquet / "part.2.parquet")
+    holes.loc[1_060, "b"] = np.nan
+    whole = (parquet / "part.2.parquet").read_bytes()
+    holes.to_parquet(parquet / "part.2.parquet")
+    monkeypatch.setattr(_file, "_ROWS", 8)
+    with pytest.raises(InputError) as caught:
+        explain_parquet(fitted, parquet, target, overwrite=True)
+    assert str(caught.value).startswith(
+        "Partition 2 (part.2.parquet), row 19 (labelled 1060): X has a missing value in"
+    )
+    assert caught.value.__notes__ == [f"Finished partitions are kept in {target}; resume=True goes on from there."]
+    assert not (target / "part.2.parquet").exists()
+    assert not list(target.glob(".*"))
+    (parquet / "part.2.parquet").write_bytes(whole)
+    monkeypatch.undo()
+    assert explain_parquet(fitted, parquet, target, overwrite=True) == good
+    assert contents(target) == expected
+
+
+def spoiled(parquet, case):
+    """One file of the folder made unfit; how many of its rows fail."""
+    path = parquet / "part.2.parquet"
+    table = pd.read_parquet(path)
+    if case == "missing column":
+        table = table.drop(columns="b")
+    elif case == "another type":
+        table["b"] = table["b"].map("{:.2f}".format)
+    elif case == "no rows":
+        table = table[:0]
+    elif case == "missing values":
+        table.iloc[[3, 48], 1] = np.nan
+    table.to_parquet(path)
+    return {"missing column": 49, "another type": 49, "no rows": 0, "missing values": 2}[case]
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            "missing column",
+            r"Partition 2 \(part.2.parquet\): X does not have the columns seen in fit \(missing: \['b'\]",
+        ),
+        ("another type", r"Partition 2 \(part.2.parquet\), row 0 \(labelled 1041\): X column 'b' is not numeric"),
+        ("missing values", r"Partition 2 \(part.2.parquet\), row 3 \(labelled 1044\): X has a missing value in column"),
+    ],
+)
+def test_bad_partitions(fitted, rows, parquet, target, tmp_path, case, message):
+    failed = spoiled(parquet, case)
+    with pytest.raises(InputError, match=message):
+        explain_parquet(fitted, parquet, target)
+    run = explain_parquet(fitted, parquet, tmp_path / "kept", errors="keep")
+    assert (run.n_rows, run.n_failed) == (101, failed)
+    found, expected = joined(tmp_path / "kept"), fitted.explain(rows).to_frame()
+    assert found["row"].equals(expected["row"])
+    wrong = found["error"].notna()
+    assert wrong.sum() == 3 * failed
+    pd.testing.assert_frame_equal(
+        found[~wrong].drop(columns="error"), expected[~wrong], check_exact=True, check_dtype=True
+    )
+    assert explain_parquet(fitted, parquet, tmp_path / "kept", errors="keep", resume=True).n_failed == failed
+
+
+def test_a_file_without_rows(fitted, parquet, target):
+    spoiled(parquet, "no rows")
+    assert explain_parquet(fitted, parquet, target).n_rows == 52
+    empty = pd.read_parquet(target / "part.2.parquet")
+    assert len(empty) == 0
+    assert empty.dtypes.equals(pd.read_parquet(target / "part.0.parquet").dtypes)
+
+
+def test_a_file_that_is_no_parquet(fitted, parquet, target):
+    (parquet / "part.1.parquet").write_bytes(b"half of a file")
+    with pytest.raises(CorruptFileError, match=r"part.1.parquet is not a whole Parquet file"):
+        explain_parquet(fitted, parquet, target)
+    assert not target.exists()
+
+
+def test_a_damaged_file(fitted, parquet, target):
+    content = bytearray((parquet / "part.3.parquet").read_bytes())
+    content[4:60] = bytes(56)
+    (parquet / "part.3.parquet").write_bytes(content)
+    with pytest.raises(CorruptFileError, match=r"Partition 3 \(part.3.parquet\) cannot be read"):
+        explain_parquet(fitted, parquet, target)
+
+
+# Wrong calls
+
+
+def test_wrong_folders(fitted, parquet, target, tmp_path):
+    with pytest.raises(InputError, match="There is no folder"):
+        explain_parquet(fitted, tmp_path / "nowhere", target)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no Parquet files"):
+        explain_parquet(fitted, tmp_path / "empty", target)
+    for inside in (parquet, parquet / "out", tmp_path):
+        with pytest.raises(InputError, match="must be folders apart from each other"):
+            explain_parquet(fitted, parquet, inside)
+    with pytest.raises(InputError, match="does not exist"):
+        explain_parquet(fitted, parquet, tmp_path / "a" / "b")
+    target.write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        explain_parquet(fitted, parquet, target)
+
+
+def test_wrong_settings(fitted, make_auto, parquet, target):
+    with pytest.raises(ParameterTypeError, match="scheduler='cluster' must be a Client"):
+        explain_parquet(fitted, parquet, target, scheduler="cluster")
+    with pytest.raises(InputError, match="attribution='x' is not one of"):
+        explain_parquet(fitted, parquet, target, attribution="x")
+    with pytest.raises(gpec.errors.NotFittedError):
+        explain_parquet(make_auto(), parquet, target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("package", ["distributed", "pyarrow"])
+def test_packages_that_are_not_there(fitted, parquet, target, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "gpec\[dask\]"'):
+        explain_parquet(fitted, parquet, target)
+
+
+class Locked:
+    """A model that holds what cannot be sent to another process."""
+
+    def __init__(self):
+        self.lock = __import__("threading").Lock()
+
+    def __call__(self, X):
+        return curved(X)
+
+
+def test_a_model_that_cannot_be_sent(make_auto, rows, parquet, target):
+    g = make_auto(Locked(), slopes).fit(rows)
+    with pytest.raises(ParameterTypeError) as caught:
+        explain_parquet(g, parquet, target)
+    message = str(caught.value)
+    assert message.startswith("The model (Locked) cannot be sent to other processes (TypeError: cannot pickle")
+    assert message.endswith("gpec.models.load_model('package.module:function').")
+    assert not target.exists()
+
+
+def test_the_way_out(make_auto, rows, parquet, target, tmp_path, monkeypatch):
+    """The same model behind a function of a module."""
+    (tmp_path / "scoring.py").write_text(
+        "import threading\nfrom small_models import curved\nlock = threading.Lock()\n"
+        "def rate(X):\n    with lock:\n        return curved(X)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    g = make_auto(gpec.models.load_model("scoring:rate"), slopes).fit(rows)
+    explain_parquet(g, parquet, target)
+    pd.testing.assert_frame_equal(joined(target), g.explain(rows).to_frame(), check_exact=True)
