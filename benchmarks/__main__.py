@@ -82,9 +82,9 @@ PARTS = {
     ),
     "regression": (
         "Regressors: do intervals keep what they promise, and what do level sets tell?",
-        "See docs/regression.md. XGBoost with TreeSHAP against 25 background rows (200 rows to calibrate, 150 to test), "
-        "and a network of 32 and 16 units with KernelSHAP against 10 (150 and 80); 200 explained rows. Nats: what the "
-        "distance along level sets adds to the log evidence of these 200 rows.",
+        "See docs/regression.md. XGBoost with TreeSHAP against 25 background rows (200 rows to calibrate, 150 to "
+        "test), and a network of 32 and 16 units with KernelSHAP against 10 (150 and 80); 200 explained rows. Nats: "
+        "what the distance along level sets adds to the log evidence of these 200 rows.",
     ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),

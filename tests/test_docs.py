@@ -39,6 +39,7 @@ PRINTED = {
     "index.md": "",
     "inputs.md": "True",
     "many-rows.md": "of the variance is predicted",
+    "regression.md": "attributions of similar rows lie inside",
     "report.md": "",
     "scale.md": "True",
     "start.md": "alcohol",

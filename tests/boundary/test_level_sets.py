@@ -100,7 +100,9 @@ def test_auto_means_level_sets_for_a_regressor():
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e6])
 def test_a_constant_has_no_level_sets(value):
-    with pytest.raises(BoundaryNotFoundError, match=rf"predicts {re.escape(f'{value:.6g}')} for all 401 rows tried, so"):
+    with pytest.raises(
+        BoundaryNotFoundError, match=rf"predicts {re.escape(f'{value:.6g}')} for all 401 rows tried, so"
+    ):
         sampled(lambda X: np.full(len(X), value))
 
 

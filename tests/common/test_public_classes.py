@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 
 import gpec
-from gpec.boundary import AdversarialSampler, BisectionSampler, Sampler
+from gpec.boundary import AdversarialSampler, BisectionSampler, LevelSetSampler, Sampler
 from gpec.data import Rows, Schema
 from gpec.explainers import (
     BayesLime,
@@ -110,6 +110,7 @@ EXAMPLES = {
         7, 8, norm="l2", radii=(0.1,), n_steps=3, bounds=(0, 1), n_approach=2, tolerance=1e-3
     ),
     BisectionSampler: lambda: BisectionSampler(pairing="random", rows="box", tolerance=1e-3, n_walk=3),
+    LevelSetSampler: lambda: LevelSetSampler((0.2, 0.8), pairing="random", rows="box", tolerance=1e-3, n_walk=3),
     EG: lambda: EG(lam=2.0),
     WEG: lambda: WEG(lam=2.0, rho=3.0, normalize=False),
     RBF: lambda: RBF(lengthscale=2.0),

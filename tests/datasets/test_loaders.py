@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import os
+import re
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,6 +25,7 @@ from gpec.datasets import _registry, nhanes
 from gpec.datasets.images import _read_idx
 from gpec.datasets.tables import _GERMAN
 from gpec.errors import CorruptFileError, DownloadError, IncompleteDataWarning, InputError
+from package_sources import ROOT
 
 DATA = os.environ.get("GPEC_DATA")
 real = pytest.mark.skipif(not DATA, reason="GPEC_DATA does not name a folder with the data files")
@@ -429,3 +431,41 @@ def test_a_wrong_file_in_the_folder_is_refused(tmp_path, monkeypatch):
 def test_repr_is_short(load):
     assert repr(load("pima")) == "<gpec.datasets pima: X 768 x 8, 2 classes, 614 to train>"
     assert len(load("pima")) == 768
+
+
+@real
+@pytest.mark.parametrize(
+    ("loader", "target", "left_out", "shape", "median"),
+    [
+        (datasets.census, "Hours per week", "income", (32_561, 11), 40.0),
+        (datasets.online_shoppers, "ProductRelated_Duration", "Revenue", (12_330, 16), 598.94),
+    ],
+)
+def test_a_column_can_be_the_target(loader, target, left_out, shape, median):
+    data, classes = loader(target=target), loader()
+    assert data.X.shape == shape
+    assert data.class_names == ()
+    assert {target, left_out}.isdisjoint(data.X.columns)
+    np.testing.assert_array_equal(data.y, classes.X[target])
+    assert np.median(data.y) == pytest.approx(median, abs=0.01)
+    pd.testing.assert_frame_equal(data.X, classes.X.drop(columns=target))
+    assert sorted([*data.train, *data.test]) == list(range(len(data)))
+    assert list(data.named().columns) == list(data.X.columns)
+
+
+@pytest.mark.parametrize("loader", [datasets.census, datasets.online_shoppers])
+def test_another_target_is_refused_before_the_file_is_read(loader):
+    with pytest.raises(InputError, match="target='age' is not one of"):
+        loader(target="age")
+
+
+@real
+def test_the_page_on_regression_runs_on_california_housing():
+    (code,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "regression.md").read_text(), re.DOTALL)
+    small = code.replace("n_estimators=100", "n_estimators=10").replace("3000", "300").replace("3100", "330")
+    names: dict[str, object] = {}
+    small = small.replace("background=20", "background=5, n_explained=20, n_boundary=60, progress=False")
+    exec(compile(small.replace("e[0].plot()", ""), "regression.md", "exec"), names)  # noqa: S102  the page is ours
+    e = names["e"]
+    assert e.shape == (20, 9)
+    np.testing.assert_allclose(e.values.sum(axis=1) + e.base_values, e.predictions, rtol=1e-4)

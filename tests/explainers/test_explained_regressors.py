@@ -117,7 +117,9 @@ def test_cxplain_shares_the_squared_change():
     found, _ = answer_of(CXPlain(n_estimators=2, n_train=60, n_epochs=100), linear, model_output="value")
     np.testing.assert_allclose(found.values.sum(axis=1), 1.0)
     change = ((X - X[:20].mean(axis=0)) * SLOPES) ** 2
-    assert found.values[:, 1].mean() == pytest.approx((change / change.sum(axis=1, keepdims=True))[:, 1].mean(), abs=0.1)
+    assert found.values[:, 1].mean() == pytest.approx(
+        (change / change.sum(axis=1, keepdims=True))[:, 1].mean(), abs=0.1
+    )
     other, _ = answer_of(CXPlain(n_estimators=2, n_train=60, n_epochs=100), lambda X: 1e-6 * linear(X),
                          model_output="value")  # fmt: skip
     np.testing.assert_allclose(other.values, found.values, atol=1e-4)
@@ -176,7 +178,9 @@ def test_labels_of_a_number():
     ids=["xgboost", "lightgbm", "histograms"],
 )
 def test_trees_of_a_logarithm(model):
-    with pytest.raises(ExplainerError, match=r"add up to a value that is off by .* \(trees that add up to its logarithm"):
+    with pytest.raises(
+        ExplainerError, match=r"add up to a value that is off by .* \(trees that add up to its logarithm"
+    ):
         answer_of("tree", model.fit(X, np.abs(Y)))
 
 

@@ -8,11 +8,10 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC, LinearSVC
 
 from gpec.data import Schema
 from gpec.errors import InputError, ModelCallError, ModelOutputError, ParameterTypeError

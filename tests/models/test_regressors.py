@@ -101,8 +101,8 @@ def test_modules_and_functions(squeezed):
 
 def test_a_module_with_a_sigmoid_may_be_a_regressor():
     module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Sigmoid())
+    model, Z = checked(module, X)
     with pytest.raises(InputError, match="or 'value' if it is a regressor"):
-        model, Z = checked(module, X)
         model.answers(Z)
     model, Z = checked(module, X, model_output="value")
     assert model.answers(Z).shape == (150, 1)
@@ -182,7 +182,7 @@ def test_labels_are_no_numbers():
             return np.where(X[:, 0] > 0, "high", "low")
 
     model, Z = checked(Named(), X)
-    with pytest.raises(ModelOutputError, match="not an array of numbers.*it must return, for each row, one number"):
+    with pytest.raises(ModelOutputError, match=r"not an array of numbers.*it must return, for each row, one number"):
         model.answers(Z)
 
 
@@ -197,7 +197,7 @@ def test_several_numbers_are_explained_one_at_a_time():
 
 def test_a_function_beyond_one_is_asked_whether_it_is_a_regressor():
     model, Z = checked(lambda X: 100.0 * X[:, 0] + 500.0, X)
-    with pytest.raises(ModelOutputError, match="not a probability.*if it is a regressor, model_output='value'"):
+    with pytest.raises(ModelOutputError, match=r"not a probability.*if it is a regressor, model_output='value'"):
         model.answers(Z)
 
 
