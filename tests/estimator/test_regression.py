@@ -157,7 +157,7 @@ def test_other_settings(build, X):
     g = build(task_kernel="clusters", kernel="weg", explainer=slopes).fit(X)
     assert np.isfinite(g.explain(X[:2]).std).all()
     g = build(kernel="weg", similar=MeasurementError({0: 0.1})).fit(X)
-    assert "measur" in g.explain(X[:2]).statement()
+    assert "normal error of standard deviation 0.1" in g.explain(X[:2]).statement()
     g = build(boundary=LevelSetSampler((0.2, 0.5, 0.8)), kernel="weg", similar=None).fit(X)
     assert len(g.diagnostics_["levels"]) == 3
     assert build(boundary=g.boundary_, kernel="weg", similar=None).fit(X).graph_.points.shape == g.graph_.points.shape

@@ -171,9 +171,10 @@ def test_boosters_of_classes_are_no_regressors():
             checked(machine, X, model_output="value")
 
 
-def test_a_threshold_is_for_classes():
-    with pytest.raises(InputError, match=r"threshold=0\.7 with a regressor.*LevelSetSampler"):
-        checked(LinearRegression().fit(X, Y), X, threshold=0.7)
+@pytest.mark.parametrize("threshold", [0.7, 1_200.0, "high"])
+def test_a_threshold_is_for_classes(threshold):
+    with pytest.raises(InputError, match=rf"threshold={threshold!r} with a regressor.*LevelSetSampler"):
+        checked(LinearRegression().fit(X, Y), X, threshold=threshold)
 
 
 def test_labels_are_no_numbers():

@@ -77,17 +77,17 @@ class Model:
     ) -> None:
         if model_output not in ("auto", "probability", "logit", "value"):
             raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit', 'value'.")
+        self._predict, self.output = resolve(model, model_output)
+        if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
+            raise InputError(
+                f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and choose "
+                "levels by boundary=LevelSetSampler(quantiles=...)."
+            )
         if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
             raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
         self.schema = schema
         self.threshold = float(threshold)
         self.user_model = model
-        self._predict, self.output = resolve(model, model_output)
-        if self.is_regressor and self.threshold != 0.5:
-            raise InputError(
-                f"threshold={threshold} with a regressor; a threshold is for two classes, leave it at 0.5, and choose "
-                "levels by boundary=LevelSetSampler(quantiles=...)."
-            )
         self._guessed, self._n_inside = model_output == "auto" and is_module(model), 0
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
         self._decode = schema.decode if wants_pandas else schema.for_model
