@@ -41,17 +41,8 @@ def test_explain(prices, model, words):
 def test_fit_then_report(prices):
     made = call("fit", "train.csv", "--model", "price_model:model", "--out", "price.gpec", *QUICK)
     assert made.exit_code == 0, made.output
-    shown = call(
-        "report",
-        "new.csv",
-        "--model",
-        "price_model:model",
-        "--fitted",
-        "price.gpec",
-        "--out",
-        "r.html",
-        "--no-progress",
-    )
+    words = ["--model", "price_model:model", "--fitted", "price.gpec", "--out", "r.html", "--no-progress"]
+    shown = call("report", "new.csv", *words)
     assert shown.exit_code == 0, shown.output
     assert "Points on level sets" in (prices / "r.html").read_text()
 

@@ -80,8 +80,8 @@ class Model:
         self._predict, self.output = resolve(model, model_output)
         if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
             raise InputError(
-                f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and choose "
-                "levels by boundary=LevelSetSampler(quantiles=...)."
+                f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and "
+                "choose levels by boundary=LevelSetSampler(quantiles=...)."
             )
         if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
             raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
