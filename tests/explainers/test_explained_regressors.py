@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import CXPlain, KernelShap, make_explainer
+from gpec.images import SuperpixelExplainer
 
 X = np.random.default_rng(0).normal(size=(150, 4))
 Y = 1_000.0 + 300.0 * X[:, 0] * X[:, 1] - 200.0 * np.abs(X[:, 2]) + 5.0 * X[:, 3]
@@ -192,3 +193,14 @@ def test_not_a_tree():
 def test_two_columns_of_a_regressor():
     with pytest.raises(ExplainerError, match=r"shape \(3, 4, 2\) for 3 rows of a regressor; expected \(3, 4\)\."):
         answer_of(lambda X: np.zeros((len(X), 4, 2)), LinearRegression().fit(X, Y))
+
+
+def test_superpixels_of_a_number():
+    images = np.random.default_rng(0).random((5, 1, 4, 4))
+    quarters = np.kron([[0, 1], [2, 3]], np.ones((2, 2), dtype=int))
+    explainer = SuperpixelExplainer("exact", segments=quarters, baseline=0.0)
+    found = explainer.fit(lambda I: 1e3 * I.sum(axis=(1, 2, 3)), images, model_output="value")(images[:2])
+    for image, values in zip(images[:2, 0], found.values.reshape(2, 4, 4), strict=True):
+        sums = np.kron(image.reshape(2, 2, 2, 2).sum(axis=(1, 3)), np.ones((2, 2)))
+        np.testing.assert_allclose(values, 1e3 * sums)
+    assert explainer.unit == "output, of the whole superpixel"
