@@ -15,7 +15,7 @@ from gpec.errors import CheckpointError
 __all__ = ["check_folders", "explain_folder"]
 
 _OF_FOLDERS = ("scheduler", "errors", "resume")
-_OF_TABLES = {"checkpoint": "what is done is kept in OUT", "keep": "what is done is kept in OUT"}
+_OF_TABLES = {"checkpoint": "what is done is kept in OUT and OUT.partial", "keep": "explained rows stay in OUT"}
 
 
 def check_folders(ctx: typer.Context, data: Path, background: Path | None, fitted: Path | None) -> bool:
@@ -50,8 +50,7 @@ def explain_folder(
     resume: bool,
 ) -> None:
     """Fit or load, explain each file, and say what came of it."""
-    g = work.load(fitted) if fitted is not None else work.fit(work.tables.read(background or data))
-    work.tables.require_dropped()
+    g, kept = work.fit(background, fitted, out.with_name(f"{out.name}.partial"), run.restart)
     try:
         done = explain_parquet(
             g,
@@ -68,6 +67,7 @@ def explain_folder(
     except CheckpointError as error:
         text = str(error).replace("resume=True", "--resume").replace("overwrite=True", "--restart")
         raise CheckpointError(text) from error
+    kept.remove()
     if done.n_resumed:
         note(f"{done.n_resumed:,} of the {done.n_partitions:,} files were there already.")
     if done.n_failed:

@@ -77,27 +77,22 @@ class Work:
     def _calibration_table(self) -> pd.DataFrame | None:
         return None if self.calibration_rows is None else self.tables.read(self.calibration_rows)
 
-    def fit(self, background: Path, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
-        """A fit to the rows of a file; what is done is kept in a folder, and taken from there."""
-        rows = self.tables.read(background)
-        kept = self._folder(folder, self._source(rows), restart)
+    def fit(self, background: Path | None, fitted: Path | None, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
+        """A fit to the rows of a file, or one from a file; what is done is kept in a folder, and taken from there."""
+        kept, make = self._plan(None if background is None else self.tables.read(background), fitted, folder, restart)
         with _promise_to_keep(kept):
-            return self._fitted(kept, partial(self._new_fit, rows)), kept
+            return self._fitted(kept, make), kept
 
     def explain(
         self, data: Path, background: Path | None, fitted: Path | None, folder: Path, run: RunOptions
     ) -> tuple[Explanation, GPEC, Folder]:
         """The rows of a file explained; what is done is kept in a folder, and taken from there."""
         rows = self.tables.read(data)
-        make: Callable[[Folder], GPEC]
-        if fitted is not None:
-            make, source = partial(self._load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
-        else:
-            if background is None:
-                note(f"No background is given, so the rows of {data} themselves are taken for it.")
-            like = rows if background is None else self.tables.read(background)
-            make, source = partial(self._new_fit, like), self._source(like)
-        kept = self._folder(folder, source, run.restart)
+        if background is None and fitted is None:
+            note(f"No background is given, so the rows of {data} themselves are taken for it.")
+        kept, make = self._plan(
+            rows if background is None else self.tables.read(background), fitted, folder, run.restart
+        )
         with _promise_to_keep(kept):
             g = self._fitted(kept, make)
             e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.rows)
@@ -105,6 +100,18 @@ class Work:
         if resumed:
             note(f"{resumed:,} of the {len(rows):,} rows were there already.")
         return e, g, kept
+
+    def _plan(
+        self, like: pd.DataFrame | None, fitted: Path | None, folder: Path, restart: bool
+    ) -> tuple[Folder, Callable[[Folder], GPEC]]:
+        """Where the work is kept, and how a fit is had: from its file, or made anew from rows."""
+        make: Callable[[Folder], GPEC]
+        if fitted is not None:
+            make, source = partial(self._load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
+        else:
+            assert like is not None  # the command asks for one of both
+            make, source = partial(self._new_fit, like), self._source(like)
+        return self._folder(folder, source, restart), make
 
     def _new_fit(self, background: pd.DataFrame, kept: Folder) -> GPEC:
         chosen = self.options.explainer or usual_explainer(self.model, background)
