@@ -59,7 +59,7 @@ def fit(
     work = Work(
         model, model_name, output_name, trust_pickle, trust_type, drop, index, options, calibrate, jobs, progress
     )
-    g, kept = work.fit(background, None, checkpoint or out.with_name(f"{out.name}.partial"), restart)
+    g, kept = work.fit(work.tables.read(background), checkpoint or out.with_name(f"{out.name}.partial"), restart)
     g.save(out)
     if not keep:
         kept.remove()

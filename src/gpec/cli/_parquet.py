@@ -15,7 +15,7 @@ from gpec.errors import CheckpointError
 __all__ = ["check_folders", "explain_folder"]
 
 _OF_FOLDERS = ("scheduler", "errors", "resume")
-_OF_TABLES = {"checkpoint": "what is done is kept in OUT and OUT.partial", "keep": "explained rows stay in OUT"}
+_OF_TABLES = {"checkpoint": "what is done is kept in OUT and OUT.partial", "keep": "what is done is kept in OUT"}
 
 
 def check_folders(ctx: typer.Context, data: Path, background: Path | None, fitted: Path | None) -> bool:
@@ -50,7 +50,8 @@ def explain_folder(
     resume: bool,
 ) -> None:
     """Fit or load, explain each file, and say what came of it."""
-    g, kept = work.fit(background, fitted, out.with_name(f"{out.name}.partial"), run.restart)
+    source = fitted if fitted is not None else work.tables.read(background or data)
+    g, kept = work.fit(source, out.with_name(f"{out.name}.partial"), run.restart)
     try:
         done = explain_parquet(
             g,

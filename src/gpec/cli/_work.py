@@ -77,9 +77,9 @@ class Work:
     def _calibration_table(self) -> pd.DataFrame | None:
         return None if self.calibration_rows is None else self.tables.read(self.calibration_rows)
 
-    def fit(self, background: Path | None, fitted: Path | None, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
-        """A fit to the rows of a file, or one from a file; what is done is kept in a folder, and taken from there."""
-        kept, make = self._plan(None if background is None else self.tables.read(background), fitted, folder, restart)
+    def fit(self, source: pd.DataFrame | Path, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
+        """A fit to rows, or one from a file; what is done is kept in a folder, and taken from there."""
+        kept, make = self._plan(source, folder, restart)
         with _promise_to_keep(kept):
             return self._fitted(kept, make), kept
 
@@ -90,9 +90,8 @@ class Work:
         rows = self.tables.read(data)
         if background is None and fitted is None:
             note(f"No background is given, so the rows of {data} themselves are taken for it.")
-        kept, make = self._plan(
-            rows if background is None else self.tables.read(background), fitted, folder, run.restart
-        )
+        like = rows if background is None else self.tables.read(background)
+        kept, make = self._plan(like if fitted is None else fitted, folder, run.restart)
         with _promise_to_keep(kept):
             g = self._fitted(kept, make)
             e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.rows)
@@ -102,16 +101,15 @@ class Work:
         return e, g, kept
 
     def _plan(
-        self, like: pd.DataFrame | None, fitted: Path | None, folder: Path, restart: bool
+        self, source: pd.DataFrame | Path, folder: Path, restart: bool
     ) -> tuple[Folder, Callable[[Folder], GPEC]]:
         """Where the work is kept, and how a fit is had: from its file, or made anew from rows."""
         make: Callable[[Folder], GPEC]
-        if fitted is not None:
-            make, source = partial(self._load, fitted), {"fit": hashlib.sha256(fitted.read_bytes()).hexdigest()}
+        if isinstance(source, Path):
+            make, of = partial(self._load, source), {"fit": hashlib.sha256(source.read_bytes()).hexdigest()}
         else:
-            assert like is not None  # the command asks for one of both
-            make, source = partial(self._new_fit, like), self._source(like)
-        return self._folder(folder, source, restart), make
+            make, of = partial(self._new_fit, source), self._source(source)
+        return self._folder(folder, of, restart), make
 
     def _new_fit(self, background: pd.DataFrame, kept: Folder) -> GPEC:
         chosen = self.options.explainer or usual_explainer(self.model, background)
