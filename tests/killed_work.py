@@ -7,8 +7,7 @@ import numpy as np
 
 import gpec
 from gpec import _checkpoint, _files
-from gpec.explainers.base import Explainer
-from gpec.explainers.kernelshap import KernelShap
+from gpec.explainers import KernelShap
 from small_models import curved, three_classes
 
 X = np.random.default_rng(0).normal(size=(120, 3))
@@ -33,7 +32,7 @@ def build(several, **parameters):
 
 def work(case, several, n_jobs, folder, out):
     """Do it, and write down what a digest says of the result."""
-    Explainer.rows_at_once = KernelShap.rows_at_once = 2
+    KernelShap.rows_at_once = 2
     _checkpoint._SECONDS = 0.02
     g = build(several, n_jobs=n_jobs)
     if case == "fit":

@@ -11,7 +11,7 @@ import gpec
 from gpec import _files
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ModelMismatchError
 from gpec.explainers import KernelShap
-from gpec.explainers.base import Explainer
+from gpec.explainers.adapters import CallableExplainer
 from small_models import curved, slopes
 
 KINDS = ["explainer", "posterior"]
@@ -20,7 +20,7 @@ KINDS = ["explainer", "posterior"]
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of seven rows where there would be one of all."""
-    monkeypatch.setattr(Explainer, "rows_at_once", 7)
+    monkeypatch.setattr(CallableExplainer, "rows_at_once", 7)
     monkeypatch.setattr(KernelShap, "rows_at_once", 7)
     monkeypatch.setattr("gpec._explaining._BLOCK", 11)
     monkeypatch.setattr("gpec._changes._BLOCK", 5)
@@ -179,9 +179,9 @@ import os, signal, sys
 import numpy as np
 import gpec, gpec._checkpoint
 from small_models import curved, slopes
-from gpec.explainers.base import Explainer
+from gpec.explainers.adapters import CallableExplainer
 
-Explainer.rows_at_once = 3
+CallableExplainer.rows_at_once = 3
 gpec._checkpoint._SECONDS = 0.0
 count = dict.fromkeys(["explained", "written"], 0)
 
