@@ -95,9 +95,7 @@ def test_interrupted_again_and_again_the_fit_is_the_same(make_auto, interrupted,
     resumed = whole.diagnostics_["rows_resumed"]
     assert resumed["explainer 0"] == 25 + (0 if case == "the paper" else 25)  # and as many similar rows
     assert set(resumed) <= {f"explainer {run}" for run in range(3)} | {"drawn rows", "similar rows"}
-    monkeypatch.setattr(
-        "gpec._checkpoint._SECONDS", 1e9
-    )  # all is written at the end: nothing may have changed till then
+    monkeypatch.setattr("gpec._checkpoint._SECONDS", 1e9)  # all is written at the end, unchanged
     assert bits(fit("late")) == expected
     assert bits(fit("late")) == expected
 
