@@ -79,7 +79,7 @@ def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch)
     """It ends at once, with what is done kept, though a thread may still wait for the model."""
     monkeypatch.setattr(KernelShap, "rows_at_once", 2)
     monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
-    pressed, ended = [], threading.Event()
+    pressed, ended, first = [], threading.Event(), threading.Lock()
 
     def press():
         time.sleep(0.3)
@@ -87,8 +87,9 @@ def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch)
         os.kill(os.getpid(), signal.SIGINT)
 
     def model(rows):
-        if len(list((tmp_path / "kept").glob("blocks-explainer*"))) >= 3 and not pressed and not ended.is_set():
-            threading.Thread(target=press).start()
+        if len(list((tmp_path / "kept").glob("blocks-explainer*"))) >= 3 and not ended.is_set():
+            if first.acquire(blocking=False):
+                threading.Thread(target=press).start()
             ended.wait(20)
         return curved(rows)
 
