@@ -116,7 +116,10 @@ def test_wrong_calls(fitted, rows, make_auto, tmp_path):
         fitted.explain(frame["a"])
     with pytest.raises(InputError, match="compute_chunk_sizes"):
         fitted.explain(frame.to_dask_array())
-    with pytest.raises(ParameterTypeError, match="dask DataFrame"):
+    with pytest.raises(
+        ParameterTypeError,
+        match=r"X is a Dask DataFrame, of which only explain takes all rows; pass some of them: X.sample",
+    ):
         make_auto().fit(frame)
 
 

@@ -68,6 +68,11 @@ def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Tabl
         return replace(_read_frame(frame, name), n_rows=X.height, polars=words)
     if package == "pyarrow" and hasattr(X, "to_pandas") and hasattr(X, "column_names"):
         return _read_frame(X.to_pandas(), name)
+    if package in ("dask", "dask_expr"):
+        raise ParameterTypeError(
+            f"{name} is a Dask {type(X).__name__}, of which only explain takes all rows; pass some of them: "
+            f"{name}.sample(frac=0.01).compute(), or {name}[:10_000].compute() of an array."
+        )
     named = ("columns", "__dataframe__", "__arrow_c_stream__", "__narwhals_dataframe__", "__narwhals_lazyframe__")
     if any(hasattr(X, attribute) for attribute in named):
         raise ParameterTypeError(
