@@ -5,6 +5,7 @@ A fit and an explanation of two classes here; ``make soak`` takes 50 of each, ha
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -61,16 +62,20 @@ def test_killed_at_random_moments(processes, tmp_path, case, several):
     times = -(-TIMES // 2)  # for each number of classes
     for trial in range(times):
         folder = tmp_path / f"kept {trial}"
-        for _ in range(rng.integers(1, 4)):
+        left, longest = int(rng.integers(1, 4)), seconds
+        while left:
             process = start(processes, case, several, int(rng.integers(1, 3)), folder, out)
-            process.join(rng.uniform(0.0, seconds))
+            process.join(rng.uniform(0.0, longest))
             process.kill()
             process.join()
-            kills += process.exitcode == -signal.SIGKILL
+            if process.exitcode == -signal.SIGKILL:
+                left, kills = left - 1, kills + 1
+            else:  # it had ended: begin anew, and be quicker
+                shutil.rmtree(folder)
+                longest *= 0.7
         half_done += bool(list(folder.glob("blocks-*.gpec")))
         assert whole(int(rng.integers(1, 3)), folder)[0] == expected, trial
     print(f"\n{case}, {3 if several else 2} classes: {times} of {times} the same, {kills} kills, {half_done} resumed")
-    assert kills >= times
     assert half_done > 0 or times == 1
 
 
