@@ -38,7 +38,7 @@ def draws(X, n, seed, model=rare):
     settings = Settings.of(
         gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
     )
-    return draw_rows(state_problem(model, settings, X, None, None, None), Memory({"ground": ""}, None))
+    return draw_rows(state_problem(model, settings, seed, X, None, None, None), Memory({"ground": ""}, None))
 
 
 def test_rare_class_is_among_the_explained_rows(data):
