@@ -10,11 +10,13 @@ from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from gpec.errors import MissingExtraError, ParameterTypeError
 
-__all__ = ["Parcel", "in_turn", "send"]
+__all__ = ["Parcel", "in_turn", "pass_on", "send"]
+
+T = TypeVar("T")
 
 _MOST = 2  # objects that a process keeps unpacked
 _EFFORT = 1  # of packing, 1 to 9
@@ -59,11 +61,11 @@ class Parcel:
             return found
 
 
-def send(client: Any, parcel: Parcel) -> Any:
-    """A future of the parcel: each worker gets it once, and again from the scheduler if all who had it are gone."""
+def send(client: Any, thing: T) -> Any:
+    """A future of it: each worker gets it once, and again from the scheduler if all who had it are gone."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
-        return client.submit(_pass_on, parcel, key=f"gpec-{parcel.digest}")
+        return client.submit(pass_on, thing, pure=False)
 
 
 def in_turn(alone: bool) -> AbstractContextManager[Any]:
@@ -71,8 +73,9 @@ def in_turn(alone: bool) -> AbstractContextManager[Any]:
     return _WORKING if alone else nullcontext()
 
 
-def _pass_on(parcel: Parcel) -> Parcel:
-    return parcel
+def pass_on(thing: T) -> T:
+    """A task that all tasks take it from, so that it is in no other."""
+    return thing
 
 
 def _cloudpickle() -> Any:

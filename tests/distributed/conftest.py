@@ -37,7 +37,7 @@ def parquet(tmp_path, rows):
 def client():
     """Two worker processes with one thread each, on the loopback device."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as found,
     ):
         yield found

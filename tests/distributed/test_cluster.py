@@ -27,7 +27,7 @@ CLUSTER = """
 from distributed import LocalCluster
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
         print(cluster.scheduler_address, flush=True)
         input()
 """

@@ -118,7 +118,7 @@ def test_wrong_calls(fitted, rows, make_auto, tmp_path):
         fitted.explain(frame.to_dask_array())
     with pytest.raises(
         ParameterTypeError,
-        match=r"X is a Dask DataFrame, of which only explain takes all rows; pass some of them: X.sample",
+        match=r"X is a Dask DataFrame, of which only explain takes all rows",
     ):
         make_auto().fit(frame)
 

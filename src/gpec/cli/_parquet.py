@@ -10,7 +10,7 @@ import typer
 from gpec.cli._errors import note
 from gpec.cli._work import RunOptions, Work
 from gpec.distributed import explain_parquet
-from gpec.errors import CheckpointError
+from gpec.errors import GPECError
 
 __all__ = ["check_folders", "explain_folder"]
 
@@ -65,15 +65,21 @@ def explain_folder(
             index=work.index,
             scheduler=scheduler,
         )
-    except CheckpointError as error:
-        text = str(error).replace("resume=True", "--resume").replace("overwrite=True", "--restart")
-        raise CheckpointError(text) from error
+    except GPECError as error:
+        told = type(error)(_in_options(str(error)))
+        for more in getattr(error, "__notes__", []):
+            told.add_note(_in_options(more))
+        raise told from error
     kept.remove()
     if done.n_resumed:
         note(f"{done.n_resumed:,} of the {done.n_partitions:,} files were there already.")
     if done.n_failed:
         note(f"{done.n_failed:,} of the {done.n_rows:,} rows could not be explained; the column error says why.")
     typer.echo(f"Wrote {out}: {done.n_partitions:,} files, {done.n_rows:,} rows.\n{done.statement}")
+
+
+def _in_options(text: str) -> str:
+    return text.replace("resume=True", "--resume").replace("overwrite=True", "--restart")
 
 
 def _on_command_line(ctx: typer.Context, name: str) -> bool:

@@ -64,6 +64,8 @@ def explain_file(question: Question, job: Job) -> Told:
             n_rows, n_failed = n_rows + len(labels), n_failed + failed
         if writer is not None:
             writer.close()
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
         os.replace(temporary, job.target)
     finally:
         if writer is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from gpec._sending import pass_on
 from gpec.data._tables import read_table
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
@@ -72,14 +73,10 @@ def explain(
     else:
         blocks, firsts = _blocks_of_array(X)
         like = pd.RangeIndex(0)
-    asked, ask = dask.delayed(_pass_on, pure=False)(question), dask.delayed(_explain_block, pure=False)
+    asked, ask = dask.delayed(pass_on, pure=False)(question), dask.delayed(_explain_block, pure=False)
     parts = [ask(asked, block, Place(i), first) for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))]
     with dask.config.set({"dataframe.convert-string": False}):  # what is mixed in the column data would become text
         return dd.from_delayed(parts, meta=question.lines.empty(like), prefix="gpec-explain", verify_meta=False)
-
-
-def _pass_on(question: Question) -> Question:
-    return question
 
 
 def _explain_block(question: Question, rows: Any, place: Place, first: int | None) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from gpec.distributed._question import Question
 from gpec.distributed._running import run_jobs, running_on
 from gpec.distributed._target import Target, digest_of_files, files_of
 from gpec.distributed.run import Run
-from gpec.errors import CheckpointError, InputError, MissingExtraError
+from gpec.errors import ClusterError, InputError, MissingExtraError
 
 __all__ = ["explain_parquet"]
 
@@ -89,7 +89,7 @@ def explain_parquet(
         ]
         try:
             told = run_jobs(where, question, jobs, results, g.progress)
-        except CheckpointError:
+        except ClusterError:
             raise
         except Exception as error:
             error.add_note(f"Finished partitions are kept in {results}; resume=True goes on from there.")

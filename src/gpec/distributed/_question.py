@@ -12,7 +12,7 @@ from gpec._sending import Parcel, in_turn
 from gpec._validation import check_choice, check_level
 from gpec.data import Schema
 from gpec.distributed._lines import Lines
-from gpec.errors import InputError, PosteriorWarning, SlowExplainerWarning
+from gpec.errors import InputError, PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
 
@@ -63,9 +63,7 @@ class Question:
     def ask(self, rows: Any) -> Explanation:
         """Explain rows with the GPEC of this process."""
         g = self.parcel.open()["GPEC"]
-        with warnings.catch_warnings(), in_turn(self._alone(g)):
-            warnings.simplefilter("ignore", PosteriorWarning)  # said once, to the user
-            warnings.simplefilter("ignore", SlowExplainerWarning)
+        with in_turn(self._alone(g)):
             found: Explanation = g.explain(rows, attribution=self.attribution, confidence_level=self.confidence_level)
         return found
 
@@ -85,11 +83,13 @@ class Question:
 
 
 def _packed(g: Any, fitted: Fitted) -> Parcel:
-    """A GPEC as workers need it: one thread, no bars, and without the distances, which only ``fit`` looks at."""
-    layers = tuple(replace(layer, graph=replace(layer.graph)) for layer in fitted.layers)
+    """A GPEC as workers need it: one thread, no bars, and without the boundary, which only ``fit`` looks at."""
+    nothing: Any = None
+    layers = tuple(replace(layer, graph=nothing) for layer in fitted.layers)
     lean = copy.copy(g)
     for name in ("boundary_", "graph_", "kernel_", "posterior_"):
         delattr(lean, name)
-    lean._fitted = replace(fitted, layers=layers)
+    # a low skill was told to the user already
+    lean._fitted = replace(fitted, layers=layers, boundary=nothing, skill=None)
     lean.n_jobs, lean.progress = 1, False
     return Parcel.of(model=g.model, explainer=g.explainer, GPEC=lean)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpec._progress import Progress
-from gpec._sending import Parcel, send
+from gpec._sending import pass_on, send
 from gpec.distributed._file import Job, Told, explain_file
 from gpec.distributed._question import Question
 from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
@@ -59,7 +59,7 @@ def run_jobs(
         return _run_on_cluster(where, question, jobs, target, progress)
     import dask
 
-    sent = dask.delayed(_pass_on)(question)
+    sent = dask.delayed(pass_on)(question)
     tasks = [dask.delayed(explain_file)(sent, job) for job in jobs]
     return list(dask.compute(*tasks, scheduler=where))
 
@@ -70,7 +70,7 @@ def _run_on_cluster(
     import distributed
 
     address, done = _address(client), 0
-    sent = send(client, Parcel.of(question=question))
+    sent = send(client, question)
     futures = client.map(_explain_there, jobs, sent=sent, pure=False)
     try:
         with Progress(len(jobs), "partitions", progress) as bar:
@@ -99,12 +99,8 @@ def _run_on_cluster(
             client.cancel(futures)
 
 
-def _explain_there(job: Job, sent: Parcel) -> Told:
-    return explain_file(sent.open()["question"], job)
-
-
-def _pass_on(question: Question) -> Question:
-    return question
+def _explain_there(job: Job, sent: Question) -> Told:
+    return explain_file(sent, job)
 
 
 def _current_client() -> Any:
