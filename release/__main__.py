@@ -17,6 +17,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 EXTRAS = {
     "app": "import gpec.app; gpec.app.make_app()",
     "files": "import gpec, pandas as p; p.DataFrame({'a': [1]}).to_feather('a'); p.read_feather('a'); import skops",
+    "dask": "import cloudpickle, dask.dataframe, distributed, gpec.distributed, pyarrow.parquet",
     "data": "import gpec, numpy as n; gpec.images.superpixels(n.eye(8)); import xgboost",
 }
 
