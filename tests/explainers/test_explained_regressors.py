@@ -199,7 +199,7 @@ def test_superpixels_of_a_number():
     images = np.random.default_rng(0).random((5, 1, 4, 4))
     quarters = np.kron([[0, 1], [2, 3]], np.ones((2, 2), dtype=int))
     explainer = SuperpixelExplainer("exact", segments=quarters, baseline=0.0)
-    found = explainer.fit(lambda pictures: 1e3 * pictures.sum(axis=(1, 2, 3)), images, model_output="value")(images[:2])
+    found = explainer.fit(lambda shown: 1e3 * shown.sum(axis=(1, 2, 3)), images, model_output="value")(images[:2])
     for image, values in zip(images[:2, 0], found.values.reshape(2, 4, 4), strict=True):
         sums = np.kron(image.reshape(2, 2, 2, 2).sum(axis=(1, 3)), np.ones((2, 2)))
         np.testing.assert_allclose(values, 1e3 * sums)
