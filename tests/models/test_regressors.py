@@ -215,3 +215,13 @@ def test_a_regressor_has_no_probabilities(what):
     model, Z = checked(Line(), X)
     with pytest.raises(InputError, match="The model is a regressor, which has no"):
         getattr(model, what)(Z)
+
+
+def test_onnx_files(tmp_path):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    pytest.importorskip("onnxruntime")
+    machine = Ridge().fit(X, Y)
+    types = [("rows", skl2onnx.common.data_types.DoubleTensorType([None, 3]))]
+    (tmp_path / "m.onnx").write_bytes(skl2onnx.to_onnx(machine, initial_types=types).SerializeToString())
+    model, Z = checked(load_model(tmp_path / "m.onnx"), X, model_output="value")
+    np.testing.assert_allclose(model.answers(Z)[:, 0], machine.predict(X), rtol=1e-9)
