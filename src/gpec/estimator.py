@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,15 +25,12 @@ from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
 from gpec._refining import mean_width, refined
 from gpec._restoring import objects_of, restore
-from gpec._resuming import keep_graph, keep_kernel, keep_posterior, known_model, open_fit, seed_of
+from gpec._resuming import condition_once, fit_kernel_once, known_model, measure_once, open_fit, seed_of
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
     ask_model,
-    condition,
     draw_rows,
-    fit_kernel,
-    measure,
     meet_neighbours,
     observe_rows,
     recall,
@@ -257,15 +253,12 @@ class GPEC(BaseEstimator):
             layers: list[Layer] = []
             for output in range(problem.ground.model.n_outputs):
                 with clock("geometry"):  # d_geo
-                    geodesics = partial(measure, problem, boundary, output, memory)
-                    graph = keep_graph(output, geodesics, memory)
+                    graph = measure_once(problem, boundary, output, memory)
                 with clock("kernel"):  # G, W
                     start = layers[-1].kernel if layers else None
-                    learn = partial(fit_kernel, problem, graph, explained, observation, output, start)
-                    kernel = keep_kernel(output, learn, memory)
+                    kernel = fit_kernel_once(problem, graph, explained, observation, output, start, memory)
                 with clock("gp"):  # K, (K + U)^-1
-                    given = partial(condition, problem.ground, kernel, explained, observation, output)
-                    posterior = keep_posterior(output, given, memory)
+                    posterior = condition_once(problem.ground, kernel, explained, observation, output, memory)
                 layers.append(Layer(graph, kernel, posterior))
             fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
             with clock("calibration"):
