@@ -90,9 +90,9 @@ PARTS = {
     "memory": ("Memory, and many rows", "Each in a process of its own."),
     "scale": (
         "What a row costs",
-        "Microseconds of processor time of one core, best of three. A cheap model and a cheap explainer, whose own "
-        "costs come on top; kernels with given lengths; ten similar rows. *not used*: evidence has switched the "
-        "boundary off, as it does for most tables.",
+        "Microseconds of processor time of one core, best of three, on a machine that was very busy. A cheap model "
+        "and a cheap explainer, whose own costs come on top; a kernel without boundary term, its lengths given; ten "
+        "similar rows.",
     ),
     "distributed": ("A million rows on two workers", ""),
     "report_page": ("The report of 10,000 rows", ""),

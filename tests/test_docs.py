@@ -6,7 +6,7 @@ import re
 import matplotlib as mpl
 import pytest
 import torch
-from benchmarks import baselines, explainers, sizes
+from benchmarks import baselines, explainers, scale, sizes
 
 from package_sources import PACKAGE, ROOT
 
@@ -112,6 +112,14 @@ def test_the_figures_of_the_sizes_are_those_measured():
         assert [line[name] for line in measured[name]] == list(counts)
         for line in measured[name]:
             assert sizes.row(name, line) in text
+
+
+def test_the_costs_of_a_row_are_those_measured():
+    text = (ROOT / "docs" / "scale.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results.json").read_text())["scale"]
+    assert len(measured) == len(scale.CASES)
+    for line in measured:
+        assert scale.row(line) in text
 
 
 BUILT = {"examples/index.rst"}  # by the site: tests/test_site.py follows it there

@@ -95,8 +95,9 @@ def _run_on_cluster(
             f"done is kept in {target}: start the cluster again and go on with resume=True."
         ) from error
     finally:
-        with suppress(Exception):  # a scheduler that is gone has nothing to cancel
-            client.cancel(futures)
+        if client.status == "running":  # a scheduler that is gone has nothing to cancel
+            with suppress(Exception):
+                client.cancel(futures)
 
 
 def _explain_there(job: Job, sent: Question) -> Told:
