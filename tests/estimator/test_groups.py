@@ -106,3 +106,19 @@ def test_bad_tasks_before_the_model_is_called(make_auto, counting, models, frame
     with pytest.raises(InputError, match=words):
         make_auto(model, **parameters).fit(frame)
     assert model.n_rows == 0
+
+
+def test_patches_of_an_image_are_groups():
+    rng = np.random.default_rng(0)
+    images = rng.random((60, 2, 2))
+    upper = Schema.learn(images)[0].names[:2]
+
+    def model(pictures):
+        return 1 / (1 + np.exp(-8 * (pictures[:, 0].sum(axis=1) - pictures[:, 1, 0] - 0.5)))
+
+    explained = gpec.GPEC(
+        model, "exact", groups={"upper": list(upper)}, n_explained=15, n_boundary=50, background=10, random_state=0
+    ).fit(images).explain(images[:3])  # fmt: skip
+    assert explained.feature_names[0] == "upper"
+    assert explained.shape == (3, 3)
+    assert f"{images[0, 0, 0]:.4g}" in explained.data[0, 0]

@@ -92,7 +92,7 @@ class Groups:
         """What was explained, a column for each: values, or for a group words such as "street=3, city=5"."""
         if self.single:
             return Z if schema.plain else np.asarray(schema.decode(Z), dtype=object)
-        shown = np.asarray(schema.decode(Z), dtype=object)
+        shown = np.asarray(schema.decode(Z), dtype=object).reshape(len(Z), schema.n_features)  # images are flat here
         table = np.empty((len(Z), len(self)), dtype=object)
         for i, columns in enumerate(self.members):
             if len(columns) == 1:
