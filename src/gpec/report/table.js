@@ -94,7 +94,7 @@ function lineOf(page, i, short = false) {
   const part = data.parts[state.output];
   const d = data.features.length;
   const cells = [element("button", { type: "button" }, data.labels[i])];
-  if (data.answers) cells.push(answerText(data.answers[state.output][i]));
+  if (data.answers) cells.push(answerText(page, data.answers[state.output][i]));
   cells.push([meter(part.firm[i]), percent(part.firm[i])]);
   const f = short || state.feature < 0 ? largest[i] : state.feature;
   const amount = signedNumber(part.values[i * d + f], decimals);
