@@ -59,7 +59,10 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
     def block(part: slice) -> dict[str, FloatArray]:
         at = in_tiles(part)
         rows, some = X[at], {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
-        others = fitted.ground.rows(similar[at].reshape(-1, Z.shape[1]), "a similar row")
+        asked = fitted.ground.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
+        others = asked[
+            ((at - part.start)[:, None] * K + np.arange(K)).ravel()
+        ]  # those that fill up are not asked about
         same = _the_row_itself(similar[at], Z[at])
         for c, layer in enumerate(fitted.layers):
             y, u = answer.values[at, :, c], own_noise[at, :, c]
@@ -97,7 +100,7 @@ def predict_values(fitted: Fitted, rows: Rows, found: Prediction) -> Prediction:
         hard = [fitted.difficulty.at(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
         wider = (fitted.difficulty.scaled(std, np.concatenate(hard)) / std) ** 2
         boundary, noise = boundary * wider, noise * wider
-    return Prediction(mean, boundary, noise, found.n_clamped)
+    return Prediction(mean, boundary, noise, found.clamped)
 
 
 def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ so the bits of the result depend neither on the number of threads nor on which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -69,16 +69,20 @@ def run_blocks(
     size: int,
     *,
     n_jobs: int | None = None,
-    what: str = "rows",
+    what: str | None = None,
     progress: Literal["auto"] | bool = False,
 ) -> Iterator[T]:
-    """``work`` on each block of at most ``size`` of ``n`` rows, in order; threads share memory."""
+    """``work`` on each block of at most ``size`` of ``n`` rows, in order; threads share memory.
+
+    What has a name, ``what``, has a bar.
+    """
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    with one_blas_thread(), Progress(len(blocks), what, progress) as bar:
+    with one_blas_thread(), nullcontext() if what is None else Progress(len(blocks), what, progress) as bar:
         for result in Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
             delayed(work)(block) for block in blocks
         ):
-            bar.advance()
+            if bar is not None:
+                bar.advance()
             yield result
 
 

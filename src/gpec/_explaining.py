@@ -116,14 +116,14 @@ def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
         n, some = part.stop - part.start, rows[in_tiles(part)]
         found = [layer.posterior.predict(some) for layer in fitted.layers]
         stacked = {name: np.stack([getattr(one, name)[:n] for one in found], axis=2) for name in whole}
-        return {**stacked, "n_clamped": sum(one.n_clamped for one in found)}
+        return {**stacked, "clamped": np.sum([one.clamped[:n] for one in found], axis=0)}
 
-    clamped = 0
+    clamped = np.zeros(len(rows), dtype=np.int64)
     for part, found in now.run("posterior", block, len(rows), _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
-        clamped += found["n_clamped"]
-    return Prediction(**whole, n_clamped=clamped)
+        clamped[part] = found["clamped"]
+    return Prediction(**whole, clamped=clamped)
 
 
 @dataclass(frozen=True, eq=False)

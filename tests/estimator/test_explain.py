@@ -164,8 +164,8 @@ def test_clamps_are_counted_over_blocks_and_classes(make, models, X, monkeypatch
     g.set_params(n_jobs=n_jobs).fit(X)
     assert g.explain(X[:10]).diagnostics["clamped"] == 0
     monkeypatch.setattr(_explaining, "_BLOCK", 4)
-    spied(lambda rows, answer: replace(answer, n_clamped=len(rows) + 1))
-    assert g.explain(X[:10]).diagnostics["clamped"] == (5 + 5 + 3) * (1 if classes == 2 else 3)
+    spied(lambda rows, answer: replace(answer, clamped=np.full(len(rows), 2)))
+    assert g.explain(X[:10]).diagnostics["clamped"] == 10 * 2 * (1 if classes == 2 else 3)
 
 
 def test_one_blas_thread_in_each_block(make, X, spied):

@@ -79,8 +79,16 @@ def test_killed_at_random_moments(processes, tmp_path, case, several):
     assert half_done > 0 or times == 1
 
 
+@pytest.fixture
+def python_handles_ctrl_c():
+    """Whatever tests before this one made of SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch):
+def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch, python_handles_ctrl_c):
     """It ends at once, with what is done kept, though a thread may still wait for the model."""
     monkeypatch.setattr(KernelShap, "rows_at_once", 2)
     monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)

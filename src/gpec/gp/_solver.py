@@ -34,11 +34,15 @@ class Prediction:
     mean: FloatArray
     boundary_variance: FloatArray
     noise_variance: FloatArray
-    n_clamped: int  # variances that rounding had made negative
+    clamped: IntArray  # for each row, variances that rounding had made negative
 
     @property
     def variance(self) -> FloatArray:
         return self.boundary_variance + self.noise_variance
+
+    @property
+    def n_clamped(self) -> int:
+        return int(np.sum(self.clamped))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +161,7 @@ class Solver(ABC):
         if self.noisy.any():
             total, clamped_too = self._variance(diagonal, *self._total(P, k))
             noise = np.where(self.noisy, np.maximum(total - boundary, 0.0), 0.0)
-            clamped += clamped_too
+            clamped = clamped + clamped_too
         boundary *= self.scale
         noise *= self.scale
         if self.flat.any():
@@ -209,7 +213,9 @@ class Solver(ABC):
         """The group of a feature whose noise varies over the rows."""
         return next((i for i, group in enumerate(self.groups) if f in group), None)
 
-    def _variance(self, diagonal: FloatArray, quadratic: FloatArray, of_mean: FloatArray) -> tuple[FloatArray, int]:
+    def _variance(
+        self, diagonal: FloatArray, quadratic: FloatArray, of_mean: FloatArray
+    ) -> tuple[FloatArray, IntArray]:
         variance = diagonal[:, None] + self.parameters.nugget - quadratic + of_mean
         negative = variance < 0
         if negative.any():
@@ -222,7 +228,7 @@ class Solver(ABC):
                     f"rounding explains (condition {self.condition:.2g}); add noise or use output_scale='evidence'."
                 )
             variance = np.maximum(variance, 0.0)
-        return variance, int(negative.sum())
+        return variance, negative.sum(axis=1)
 
 
 class DenseSolver(Solver):

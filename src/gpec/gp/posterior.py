@@ -101,7 +101,7 @@ class Posterior(ABC):
             self._gather([part.mean for part in parts]),
             self._gather([part.boundary_variance for part in parts]),
             self._gather([part.noise_variance for part in parts]),
-            sum(part.n_clamped for part in parts),
+            np.sum([part.clamped for part in parts], axis=0),
         )
 
     def covariance(self, X: Any) -> FloatArray:
