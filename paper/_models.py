@@ -106,24 +106,21 @@ def network(
     batch_size: int = 128,
     patience: int = 3,
 ) -> Any:
-    """A network trained on ``n_train`` images, and its accuracy on the test images.
+    """A fully connected network trained on ``n_train`` images, and its accuracy on the test images.
 
-    ``what`` is "l2", with ReLU, or "beta", with Softplus and no penalty. ``hidden`` are the sizes of the hidden layers
-    of a fully connected network, or the width of a ResNet-18. After ``patience`` epochs without gain training stops.
+    ``what`` is "l2", with ReLU, or "beta", with Softplus and no penalty. ``hidden`` are the sizes of the hidden layers.
+    After ``patience`` epochs without gain training stops.
     """
     import torch
 
-    from paper.networks import accuracy, fully_connected, resnet18, train
+    from paper.networks import accuracy, fully_connected, train
 
     X, y, X_test, y_test = images(name)
     beta = level if what == "beta" else None
     some = np.random.default_rng(seed).permutation(len(X))[:n_train]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if np.ndim(hidden) == 0:
-            made = resnet18(width=hidden, softplus_beta=beta)
-        else:
-            made = fully_connected((X[0].size, *hidden, 10), softplus_beta=beta)
+        made = fully_connected((X[0].size, *hidden, 10), softplus_beta=beta)
         decay = level if what == "l2" else 0.0
         train(
             made, X[some], y[some], n_epochs=n_epochs, batch_size=batch_size, weight_decay=decay, patience=patience,

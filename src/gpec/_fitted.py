@@ -77,9 +77,7 @@ class Observation:
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
     similar_values: FloatArray | None = None  # attributions of a row similar to each of the first rows
-    adds_up_to: str | None = (
-        None  # what base value and attributions of a row add up to: "probability", "log-odds", "output"
-    )
+    adds_up_to: str | None = None  # what base value and attributions give: "probability", "log-odds", "output"
 
     @property
     def rows(self) -> FloatArray:
