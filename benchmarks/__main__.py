@@ -20,14 +20,13 @@ PARTS = {
         "Census (12 features), XGBoost, J = 5,000 and 10,000, nearest pairs, 100 explained and 100 queried rows, k "
         "= 10, noise 1e-4, unit scale. *plain*: networkx shortest paths from every point and dense J x J products, "
         "the eigenvalue repair it would need not counted; processor time, searches from a part of the points scaled "
-        "up to all. *gpec*: the least of several runs, everything from points to variances, the choice of lam and "
+        "up to all. Both: the least of five runs, taken in turn. *gpec*: everything from points to variances, the choice of lam and "
         "rho included; processor time on one core, elapsed time on both; the compiling of the first call (two "
         "seconds once, then one in each process) not counted. One seed each. "
         "*error*, J = 5,000: mean absolute error of the variances as a share of their mean, against the plain "
         "implementation with the negative eigenvalues of G clipped. Against G as it comes the error says nothing: "
         "that G is indefinite, so its 'variances' are not variances (see the least one). The number of landmarks "
-        "and the cut were chosen on seeds 0 to 4. The errors are of the code before it ran on threads, whose "
-        "variances differ by some 3e-6 of themselves.",
+        "and the cut were chosen on seeds 0 to 4.",
     ),
     "sampling": ("Boundary points", "An XGBoost model on Census, nearest pairs."),
     "inference": ("Inference against the arithmetic limit", ""),

@@ -13,7 +13,7 @@ from gpec.kernels import WEG
 
 NOISE, ROWS = 1e-4, 100
 SIZES, SEEDS = (5_000, 10_000), (5, 6, 7)
-SOURCES = 500  # that the plain implementation searches from; the seconds of all are scaled from these
+SOURCES = 200  # that the plain implementation searches from; the seconds of all are scaled from these
 ROUNDS = 5
 ERRORS = (("nearest", 5), ("nearest", 6), ("nearest", 7), ("random", 5))
 
@@ -57,11 +57,14 @@ def run():
 def compare_seconds(J, seed, points, explained, queries):
     """Ours on one core and on both, in turn, and theirs."""
     ours(points, explained, queries, 2)  # compiles
-    found = [[ours(points, explained, queries, n_jobs) for n_jobs in (1, 2)] for _ in range(ROUNDS)]
+    found, theirs = [], []
+    for _ in range(ROUNDS):
+        found.append([ours(points, explained, queries, n_jobs) for n_jobs in (1, 2)])
+        theirs.append(plain.geodesics(points, 10, SOURCES))
     for one, two in found:  # the bits are the same
         np.testing.assert_array_equal(one[0], two[0])
     _, kernel, graph, _, _ = found[0][0]
-    some, sources, plain_seconds = plain.geodesics(points, 10, SOURCES)
+    some, sources, _ = theirs[0]
     distances = shortest_paths(graph.adjacency, np.arange(len(points)), n_jobs=2)
     np.testing.assert_allclose(distances[sources], some, rtol=1e-9)
     started = time.process_time()
@@ -69,7 +72,7 @@ def compare_seconds(J, seed, points, explained, queries):
     line = {
         "J": J,
         "seed": seed,
-        "plain_seconds": plain_seconds + time.process_time() - started,
+        "plain_seconds": min(one[2] for one in theirs) + time.process_time() - started,
         "one_worked": min(one[4] for one, _ in found),
         "one_seconds": min(one[3] for one, _ in found),
         "two_worked": min(two[4] for _, two in found),

@@ -7,7 +7,7 @@ from benchmarks import census, plain
 from benchmarks.against_plain import NOISE, ROWS, agreement, posterior_variance
 from gpec.boundary import BisectionSampler
 from gpec.geometry import GeodesicGraph
-from gpec.geometry._geodesic import choose_landmarks, shortest_paths
+from gpec.geometry._geodesic import choose_landmarks, one_in_each, shortest_paths
 from gpec.kernels import WEG
 from gpec.kernels._factor import Factor, factorize
 
@@ -21,6 +21,10 @@ def sphere_error(n, k, seed=0):
     exact = np.arccos(np.clip(points[:50] @ points.T, -1, 1))
     apart = exact > 0.1
     return float((np.abs(found - exact)[apart] / exact[apart]).mean())
+
+
+def spread_out(points, component, count, rng):
+    return one_in_each(component, choose_landmarks(points, count, rng))
 
 
 def farthest(points, component, count, rng):
@@ -62,7 +66,7 @@ def run(J=5_000):
         lam, rho = kernel.lam_, kernel.rho_
         truth = plain.variances(plain.repaired(np.exp(-lam * base.distances)), points, explained, queries, rho, NOISE)
         for L in (500, 1_000, 2_000):
-            for name, choose in (("k-means++", choose_landmarks), ("farthest", farthest), ("random", at_random)):
+            for name, choose in (("k-means++", spread_out), ("farthest", farthest), ("random", at_random)):
                 marks = choose(points, base.component, L, np.random.default_rng(0))
                 graph = GeodesicGraph(points, base.adjacency, base.component, marks, base.multiplicity)
                 factors = {"after": factorize(graph, lam), "before": clipped_first(graph, lam, 1e-8)}

@@ -59,6 +59,7 @@ def cluster(n_workers=2):
         start = [sys.executable, "-m", "dask"]
         # a session each: Linux shares the processor between sessions first
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "start_new_session": True}
+        quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}  # workers import what is run there
         where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file), "--port", "0"]
         scheduler = subprocess.Popen([*start, "scheduler", *where], **quiet)
         worker = [*start, "worker", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file)]

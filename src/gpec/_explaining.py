@@ -41,7 +41,7 @@ __all__ = [
     "similar_rows",
 ]
 
-_BLOCK = 1_024
+_BLOCK = 512
 _NOISE_WIDTHS = 4.0
 _LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a share of their size
 _LEAST_SKILL = 0.05

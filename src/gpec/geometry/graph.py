@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -11,11 +12,12 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.neighbors import NearestNeighbors
 
+from gpec._execution import run_blocks
 from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array, check_n_jobs
 from gpec.errors import InputError
 from gpec.geometry._distinct import distinct_points
-from gpec.geometry._geodesic import choose_landmarks, shortest_paths, weighted_median
+from gpec.geometry._geodesic import choose_landmarks, one_in_each, shortest_paths, weighted_median
 from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
 from gpec.typing import FloatArray, IntArray
 
@@ -123,13 +125,18 @@ class GeodesicGraph:
         first, multiplicity = distinct_points(centred)
         points, centred = points[first], centred[first]
         rng = stream(seed, "graph neighbors")
-        adjacency = _neighbor_graph(centred, min(k, len(points) - 1), neighbors, rng, n_jobs)
+        J = len(points)
+        wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
+        # at the same time, if there are two threads
+        works: list[Callable[[], Any]] = [
+            lambda: choose_landmarks(centred, wanted, stream(seed, "graph landmarks")),
+            lambda: _neighbor_graph(centred, min(k, J - 1), neighbors, rng, n_jobs),
+        ]
+        landmarks, adjacency = run_blocks(lambda one: works[one.start](), 2, 1, n_jobs=n_jobs)
         component = _components(adjacency)
         if components == "bridge":
             adjacency, component = _bridge(centred, adjacency, component)
-        J = len(points)
-        wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
-        landmarks = choose_landmarks(centred, component, wanted, stream(seed, "graph landmarks"))
+        landmarks = one_in_each(component, landmarks)
         return cls(points, adjacency, component, landmarks, multiplicity, progress, n_jobs)
 
     def state(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from gpec._spare import spare
 from gpec.data.rows import evenly_spaced
 from gpec.gp._gram import Gram
 from gpec.gp._solver import Half, Solver
@@ -71,7 +72,9 @@ class OneFeatureSolver(Solver):
 
     def _half_of(self, k: FloatArray, factor: tuple[FloatArray, FloatArray]) -> Half:
         L, ones = factor
-        white = solve_triangular(L, k.T, lower=True).T
+        white = spare(*k.shape)
+        white[:] = k
+        white = solve_triangular(L, white.T, lower=True, overwrite_b=True, check_finite=False).T
         return self._half(((1.0, white),), 1.0 - white @ ones, float(ones @ ones))
 
     def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:

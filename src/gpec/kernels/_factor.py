@@ -34,7 +34,8 @@ __all__ = ["Factor", "FactorGrid", "factorize"]
 
 # Eigenvalues of the landmark block below this share of the largest carry noise, not geometry.
 _CUT = 1e-5
-_ROWS = 256  # of a block
+_ROWS = 320  # of a block
+_IN_ONE_PIECE = 16_000  # points up to which products of columns take no longer than eigenvectors
 _STEPS = (2, 8)  # of a grid, least and most to either side
 _BYTES_OF_GRID = 1e9
 
@@ -98,34 +99,41 @@ def _similarities(distances: FloatArray, lam: float, n_jobs: int | None) -> Floa
 
 
 def _projection(C: FloatArray, landmarks: IntArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
-    """``M``, and the eigenvalues that were clipped to get it."""
+    """``M`` in single precision, as the product that it is for, and the eigenvalues that were clipped to get it."""
     A = C[:, landmarks]
     (a, V), CC = _eigenvectors_and_gram((A + A.T) / 2, C, n_jobs)
     keep = np.abs(a) > _CUT * a[-1]
     T = V[:, keep] / np.sqrt(np.abs(a[keep]))
     # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
-    R = cholesky(_product(T.T, _product(CC, T, n_jobs), n_jobs))
-    a, V = eigh(_product(R * np.sign(a[keep]), R.T, n_jobs), driver="evd")
+    R = cholesky(_symmetric_product(T.T, _product(CC, T, n_jobs), n_jobs))
+    a, V = eigh(_symmetric_product(R * np.sign(a[keep]), R.T, n_jobs, triangular=True), driver="evd")
     positive = a > 0
-    return _product(T, solve_triangular(R, V[:, positive] * np.sqrt(a[positive])), n_jobs), a
+    half = solve_triangular(R, V[:, positive] * np.sqrt(a[positive]))
+    return _product(T.astype(np.float32), half.astype(np.float32), n_jobs), a
 
 
 def _eigenvectors_and_gram(
     A: FloatArray, C: FloatArray, n_jobs: int | None
 ) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
-    """Eigenvalues and vectors of ``A``, and ``C'C``, at the same time."""
-    L = len(C)
+    """Eigenvalues and vectors of ``A``, and ``C'C``, at the same time if there are two threads.
+
+    SciPy's eigenvectors take half as long as NumPy's but hold Python's lock. So products begin before them, and in one
+    piece unless that would take much longer.
+    """
+    L, J = C.shape
     CC, found = np.empty((L, L)), []
+    rows = L if _IN_ONE_PIECE >= J else _ROWS
+    starts = range(0, L, rows)
 
-    def work(block: slice) -> None:
-        if block.start == 0:
-            found.append(np.linalg.eigh(A))  # SciPy's would hold Python's lock
+    def work(number: slice) -> None:
+        if number.start == len(starts):
+            found.append(eigh(A, driver="evd"))
             return
-        block = slice(block.start - _ROWS, block.stop - _ROWS)
-        CC[block, : block.stop] = C[block] @ C[: block.stop].T
-        CC[: block.start, block] = CC[block, : block.start].T
+        block = slice(starts[number.start], starts[number.start] + rows)
+        np.matmul(C[block], C.T, out=CC[block])
 
-    _in_blocks(work, L + _ROWS, n_jobs)  # the first block is the eigenvalue problem
+    for _ in run_blocks(work, len(starts) + 1, 1, n_jobs=n_jobs):
+        pass
     return found[0], CC
 
 
@@ -133,11 +141,10 @@ def _unit_rows(C: FloatArray, M: FloatArray, n_jobs: int | None) -> tuple[FloatA
     """``B = C M`` with rows no longer than 1, and ``r``.
 
     Landmarks err by percents, so ``B`` has the digits of single precision: files take half of the space, and the
-    product half of the time. It moves variances by some 3e-6 of themselves.
+    product half of the time.
     """
     J = C.shape[1]
     B, r = np.empty((J, M.shape[1])), np.empty(J)
-    M = M.astype(np.float32)
 
     def work(block: slice) -> None:
         rows = (C[:, block].astype(np.float32).T @ M).astype(np.float64)
@@ -150,13 +157,35 @@ def _unit_rows(C: FloatArray, M: FloatArray, n_jobs: int | None) -> tuple[FloatA
 
 
 def _product(X: FloatArray, Y: FloatArray, n_jobs: int | None) -> FloatArray:
-    XY = np.empty((len(X), Y.shape[1]))
+    XY = np.empty((len(X), Y.shape[1]), np.result_type(X, Y))
     _in_blocks(lambda block: np.matmul(X[block], Y, out=XY[block]), len(X), n_jobs)
     return XY
 
 
+def _symmetric_product(
+    X: FloatArray, Y: FloatArray, n_jobs: int | None, *, triangular: bool = False
+) -> FloatArray:
+    """``X Y`` where that is symmetric: one half is computed. ``triangular``: ``X`` is 0 below its diagonal."""
+    XY = np.empty((len(X), len(X)), np.result_type(X, Y))
+
+    def work(block: slice) -> None:
+        some = slice(block.start if triangular else 0, None)
+        XY[block, : block.stop] = X[block, some] @ Y[some, : block.stop]
+        XY[: block.start, block] = XY[block, : block.start].T
+
+    _in_blocks(work, len(X), n_jobs)
+    return XY
+
+
 def _in_blocks(work: Callable[[slice], Any], n: int, n_jobs: int | None) -> None:
-    for _ in run_blocks(work, n, _ROWS, n_jobs=n_jobs):
+    """The last first: of a symmetric product it is the longest."""
+    starts = range(0, n, _ROWS)[::-1]
+    for _ in run_blocks(
+        lambda number: work(slice(starts[number.start], min(starts[number.start] + _ROWS, n))),
+        len(starts),
+        1,
+        n_jobs=n_jobs,
+    ):
         pass
 
 

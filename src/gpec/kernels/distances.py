@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
+from gpec._spare import spare
 from gpec._validation import check_auto
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
@@ -106,7 +107,7 @@ class Own(Distance):
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         column = _asked_about(feature)
         own = Y.own(column)
-        return lambda X: cdist(X.own(column), own, "sqeuclidean")
+        return lambda X: _squares(X.own(column), own)
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
         return _pairs(X.own(_asked_about(feature)), Y.own(_asked_about(feature)))
@@ -128,7 +129,13 @@ class Rest(Distance):
         if feature is None:
             return whole
         own = Y.own(feature)
-        return lambda X: np.maximum(whole(X) - cdist(X.own(feature), own, "sqeuclidean"), 0.0)
+
+        def others(X: Rows) -> FloatArray:
+            squared = _squares(X.own(feature), own)
+            np.subtract(whole(X), squared, out=squared)
+            return np.maximum(squared, 0.0, out=squared)
+
+        return others
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
         whole = X.once((id(Y), "pairs"), (Y,), lambda: _pairs(X.embedded, Y.embedded))
@@ -274,10 +281,16 @@ def matern(squared: FloatArray) -> FloatArray:
     """``(1 + sqrt(3) d) exp(-sqrt(3) d)`` of squared distances; ``squared`` is overwritten."""
     np.sqrt(squared, out=squared)
     squared *= _ROOT3
-    decay = np.exp(-squared)
+    decay = np.negative(squared, out=spare(*squared.shape))
+    np.exp(decay, out=decay)
     squared += 1.0
     squared *= decay
     return squared
+
+
+def _squares(X: FloatArray, Y: FloatArray) -> FloatArray:
+    """Squared distances ``(n, m)``, in an array of their own."""
+    return np.asarray(cdist(X, Y, "sqeuclidean", out=spare(len(X), len(Y))))
 
 
 def _asked_about(feature: int | None) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gpec._spare import spare
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
@@ -100,9 +101,10 @@ class Matern(Composed):
         terms = [(part._squared_to(Y, own), part.length_) for part, own in self._asked(feature)]
 
         def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
-            total = np.zeros((len(X), len(Y)))
-            for squared, length in terms:
-                total += squared(X) / length**2
+            (first, length), *others = terms
+            total = np.divide(first(X), length**2, out=spare(len(X), len(Y)))
+            for squared, length in others:
+                total += np.divide(squared(X), length**2, out=spare(len(X), len(Y)))
             return matern(total), np.ones(len(X))
 
         return cross_and_diagonal
