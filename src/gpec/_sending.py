@@ -63,6 +63,7 @@ class Parcel:
 
 def send(client: Any, thing: T) -> Any:
     """A future of it: each worker gets it once, and again from the scheduler if all who had it are gone."""
+    client.run(_import, on_error="ignore")  # all at once; else each would when the one before has passed it on
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
         return client.submit(pass_on, thing, pure=False)
@@ -71,6 +72,10 @@ def send(client: Any, thing: T) -> Any:
 def in_turn(alone: bool) -> AbstractContextManager[Any]:
     """A context for work that no other thread of this process may do at the same time, if ``alone``."""
     return _WORKING if alone else nullcontext()
+
+
+def _import() -> None:
+    """To get here a worker has imported the package."""
 
 
 def pass_on(thing: T) -> T:

@@ -290,8 +290,14 @@ def fit_kernel(
 ) -> Kernel:
     """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
     s, values = problem.ground.settings, observation.attribution.values
-    shared = s.task_kernel is not None
-    kernel = make_kernel(s.kernel, s.lam, s.rho, values.shape[1] * values.shape[2], shared=shared)
+    kernel = make_kernel(
+        s.kernel,
+        s.lam,
+        s.rho,
+        values.shape[1] * values.shape[2],
+        shared=s.task_kernel is not None,
+        regression=problem.ground.model.is_regressor,
+    )
     kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
     with one_blas_thread():
         return learn_kernel(kernel, rows, values[:, :, output], observation.U[:, :, output], s.output_scale, start)

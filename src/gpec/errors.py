@@ -12,6 +12,7 @@ __all__ = [
     "CalibrationWarning",
     "CheckpointError",
     "ClusterError",
+    "ClusterWarning",
     "CorruptFileError",
     "DownloadError",
     "ExplainerError",
@@ -128,6 +129,10 @@ class SlowExplainerWarning(UserWarning):
 
 class StochasticExplainerWarning(UserWarning):
     """The explainer answers differently from run to run and its noise is not accounted for."""
+
+
+class ClusterWarning(UserWarning):
+    """A cluster that has nobody to do the work."""
 
 
 class IncompleteDataWarning(UserWarning):

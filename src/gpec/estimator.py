@@ -81,7 +81,8 @@ class GPEC(BaseEstimator):
     kernel : {"auto", "weg", "rbf"} or Kernel
         How alike the attributions of two rows are. "auto" is ``Matern(Own(), Rest(), Output(), WEG())`` of
         :mod:`gpec.kernels`: the row's own value of the feature, the rest of it, the model's answer, and the way along
-        the boundary, their lengths learned; "weg" is the paper's, "rbf" its Naive-GP.
+        the boundary, their lengths learned; for a regressor also ``Effect()``, what the model makes of the feature.
+        "weg" is the paper's, "rbf" its Naive-GP.
     similar : "auto", None, Similar or function
         What similar rows are, over which explanations are asked to hold; see :mod:`gpec.similar`. "auto" is
         ``NearestRows()``. None gives the paper's intervals, which promise no coverage.

@@ -1,11 +1,13 @@
 """Two worker processes: the bits of the local call, whoever dies."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import contextmanager
 
 import dask.dataframe as dd
@@ -15,11 +17,12 @@ import pandas as pd
 import pytest
 import torch
 import xgboost
+from distributed import Client, LocalCluster
 from sklearn.linear_model import LogisticRegression
 
 import gpec
 from gpec.distributed import explain_parquet
-from gpec.errors import ClusterError
+from gpec.errors import ClusterError, ClusterWarning
 from small_models import curved, slopes
 
 # The workers of a scheduler that is gone end by themselves.
@@ -131,7 +134,7 @@ def test_a_worker_killed_midway(slow, many, rows, tmp_path, client):
     assert not list((tmp_path / "killed").glob(".*"))
 
 
-def test_the_scheduler_killed_midway(slow, many, tmp_path):
+def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
     explain_parquet(slow, many, tmp_path / "whole", scheduler="synchronous", attribution="posterior")
     (tmp_path / "cluster.py").write_text(CLUSTER)
     process = subprocess.Popen(  # noqa: S603  our own program
@@ -152,11 +155,26 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path):
         ):
             explain_parquet(slow, many, tmp_path / "lost", scheduler=address, attribution="posterior")
     assert "go on with resume=True" in str(caught.value)
+    assert not [record for record in caplog.records if record.exc_info]  # no traceback before the sentence
     kept = contents(tmp_path / "lost")
     assert 0 < len(kept) < 10
     run = explain_parquet(slow, many, tmp_path / "lost", scheduler="synchronous", attribution="posterior", resume=True)
     assert (run.n_resumed, run.n_rows) == (len(kept), 100)
     assert contents(tmp_path / "lost") == contents(tmp_path / "whole")
+
+
+def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path):
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster, set_as_default=False) as client:
+
+        def hire(message, *_):
+            assert re.search(r"has no workers; the work waits for some \('dask worker tcp://", str(message))
+            cluster.scale(1)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", ClusterWarning)
+            warnings.showwarning = hire
+            run = explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client, attribution="posterior")
+    assert run.n_rows == sum(len(pd.read_parquet(file)) for file in parquet.glob("*.parquet"))
 
 
 def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):

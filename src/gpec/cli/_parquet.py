@@ -66,6 +66,8 @@ def explain_folder(
             scheduler=scheduler,
         )
     except GPECError as error:
+        if fitted is not None and work.calibration_rows is None:  # the fit has its own file
+            kept.remove()
         told = type(error)(_in_options(str(error)))
         for more in getattr(error, "__notes__", []):
             told.add_note(_in_options(more))

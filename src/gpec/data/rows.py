@@ -18,6 +18,7 @@ __all__ = ["Rows", "evenly_spaced"]
 
 T = TypeVar("T")
 
+_EXCHANGED = 2**21  # numbers that are sent to the model at once
 _ASKING = RLock()  # blocks of rows run in threads: they ask the model in turn, and not twice
 
 
@@ -33,6 +34,8 @@ class Rows:
         As the package works on them: numbers as they are, categories as codes, a missing value as NaN.
     coordinates : tuple of int arrays, or None
         The columns of ``embedded`` that belong to each feature; None where the columns are the features.
+    members : tuple of int arrays, or None
+        The columns of ``encoded`` that belong to each feature; None where the columns are the features.
     ask : function or None
         Encoded rows to the model's log-odds, or a regressor's values, ``(n, c)``; see :attr:`outputs`.
     regression : bool
@@ -50,6 +53,7 @@ class Rows:
     embedded: FloatArray
     encoded: FloatArray
     coordinates: tuple[Any, ...] | None = None
+    members: tuple[Any, ...] | None = None
     ask: Callable[[FloatArray], FloatArray] | None = None
     regression: bool = False
     # the rows that these were selected from or joined of, and which of them
@@ -93,6 +97,44 @@ class Rows:
                 vars(self)["outputs"] = answer  # before the next thread may look
             return answer
 
+    def exchanged(self, others: FloatArray) -> FloatArray:
+        """Outputs ``(n, d, b, c)`` if one feature had the value that it has in each of ``b`` other rows, encoded.
+
+        Where that is known of the rows that these were selected from or joined of, the model is not asked again.
+        """
+        if self._from and (len(self._from) > 1 or self._from[0][0]._knows_exchanged(others)):
+            return np.concatenate([rows.exchanged(others)[index] for rows, index in self._from])
+        return self.once(("exchanged", id(others)), (others,), lambda: self._exchange(others))
+
+    def _knows_exchanged(self, others: FloatArray) -> bool:
+        if ("exchanged", id(others)) in vars(self).get("_kept", {}):
+            return True
+        return bool(self._from) and all(rows._knows_exchanged(others) for rows, _ in self._from)
+
+    def _exchange(self, others: FloatArray) -> FloatArray:
+        if self.ask is None:
+            raise InputError("These rows come from a plain array; a kernel that asks the model needs rows of a GPEC.")
+        place = np.arange(len(self))
+        if self._from and np.asarray(self._from[0][1]).dtype.kind == "i":  # some rows may be there several times
+            place = self._from[0][1]
+        _, first, again = np.unique(place, return_index=True, return_inverse=True)
+        Z, outputs = self.encoded[first], self.outputs[first]
+        d, b = self.n_features, len(others)
+        found = np.repeat(np.repeat(outputs[:, None, None], d, axis=1), b, axis=2)
+        step = max(1, _EXCHANGED // (d * b * Z.shape[1]))
+        for start in range(0, len(Z), step):
+            some = slice(start, start + step)
+            here = Z[some, None, None]
+            asked = np.repeat(np.repeat(here, d, axis=1), b, axis=2)
+            for f in range(d):
+                columns = [f] if self.members is None else self.members[f]
+                asked[:, f, :, columns] = others.T[columns][:, None]
+            differs = ((asked != here) & ~(np.isnan(asked) & np.isnan(here))).any(axis=3)
+            if differs.any():
+                with _ASKING:
+                    found[some][differs] = self.ask(asked[differs])
+        return found[again]
+
     def once(self, key: Any, owners: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """What ``compute`` gives, kept with these rows: features that share it do not compute it again.
 
@@ -108,6 +150,11 @@ class Rows:
     def own(self, feature: int) -> FloatArray:
         """The columns of ``embedded`` that belong to one feature, ``(n, m)``."""
         return self.embedded[:, [feature] if self.coordinates is None else self.coordinates[feature]]
+
+    @property
+    def n_features(self) -> int:
+        """How many features attributions are about."""
+        return self.encoded.shape[1] if self.members is None else len(self.members)
 
     def __len__(self) -> int:
         return len(self.embedded)

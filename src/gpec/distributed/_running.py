@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +13,7 @@ from gpec._progress import Progress
 from gpec._sending import pass_on, send
 from gpec.distributed._file import Job, Told, explain_file
 from gpec.distributed._question import Question
-from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
+from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
 __all__ = ["run_jobs", "running_on"]
 
@@ -40,8 +42,10 @@ def running_on(scheduler: Any) -> Iterator[Any]:
                 f"There is no scheduler at {scheduler} ({' '.join(str(error).split())}); start one with 'dask "
                 "scheduler', or give the address that it printed."
             ) from error
-        with client:
+        try:
             yield client
+        finally:
+            _close(client)
     else:
         raise ParameterTypeError(
             f"scheduler={scheduler!r} must be a Client, the address of a scheduler such as 'tcp://host:8786', or one "
@@ -69,10 +73,15 @@ def _run_on_cluster(
 ) -> list[Told]:
     import distributed
 
-    address, done = _address(client), 0
-    sent = send(client, question)
-    futures = client.map(_explain_there, jobs, sent=sent, pure=False)
+    address, done, futures = _address(client), 0, []
+    if not client.nthreads():
+        warnings.warn(
+            f"The scheduler at {address} has no workers; the work waits for some ('dask worker {address}').",
+            ClusterWarning,
+            stacklevel=4,
+        )
     try:
+        futures = client.map(_explain_there, jobs, sent=send(client, question), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
                 future.result()
@@ -91,13 +100,23 @@ def _run_on_cluster(
         if client.status == "running" and not isinstance(error, distributed.CancelledError):
             raise
         raise ClusterError(
-            f"The scheduler at {address} was lost after {done} of {len(jobs)} partitions ({_one_line(error)}); what is "
-            f"done is kept in {target}: start the cluster again and go on with resume=True."
+            f"The scheduler at {address} was lost after {done} of {len(jobs)} partitions; what is done is kept in "
+            f"{target}: start the cluster again and go on with resume=True."
         ) from error
     finally:
         if client.status == "running":  # a scheduler that is gone has nothing to cancel
             with suppress(Exception):
                 client.cancel(futures)
+
+
+def _close(client: Any) -> None:
+    """Let go of a client of ours; one that lost its scheduler would print how it was trying to find it again."""
+    printer = logging.getLogger("distributed.client")
+    silent, printer.disabled = printer.disabled, True
+    try:
+        client.close()
+    finally:
+        printer.disabled = silent
 
 
 def _explain_there(job: Job, sent: Question) -> Told:

@@ -5,6 +5,7 @@ from gpec.kernels.base import Kernel
 from gpec.kernels.compose import Composed, Product, Scaled, Sum
 from gpec.kernels.definite import PositiveDefiniteRange, positive_definite_range
 from gpec.kernels.distances import Between, Distance, Output, Own, Rest
+from gpec.kernels.effect import Effect
 from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import EG, WEG
@@ -16,6 +17,7 @@ __all__ = [
     "Between",
     "Composed",
     "Distance",
+    "Effect",
     "Kernel",
     "Matern",
     "Output",

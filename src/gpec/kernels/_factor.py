@@ -162,9 +162,7 @@ def _product(X: FloatArray, Y: FloatArray, n_jobs: int | None) -> FloatArray:
     return XY
 
 
-def _symmetric_product(
-    X: FloatArray, Y: FloatArray, n_jobs: int | None, *, triangular: bool = False
-) -> FloatArray:
+def _symmetric_product(X: FloatArray, Y: FloatArray, n_jobs: int | None, *, triangular: bool = False) -> FloatArray:
     """``X Y`` where that is symmetric: one half is computed. ``triangular``: ``X`` is 0 below its diagonal."""
     XY = np.empty((len(X), len(X)), np.result_type(X, Y))
 

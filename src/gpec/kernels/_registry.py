@@ -7,6 +7,7 @@ from typing import Any
 from gpec.errors import InputError
 from gpec.kernels.base import Kernel
 from gpec.kernels.distances import Output, Own, Rest
+from gpec.kernels.effect import Effect
 from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import WEG
@@ -18,12 +19,19 @@ _BY_FEATURE = 200  # attributions of a row up to which each feature has its own 
 
 
 def make_kernel(
-    kernel: Any, lam: Any = "auto", rho: Any = "auto", n_attributions: int = 1, *, shared: bool = False
+    kernel: Any,
+    lam: Any = "auto",
+    rho: Any = "auto",
+    n_attributions: int = 1,
+    *,
+    shared: bool = False,
+    regression: bool = False,
 ) -> Kernel:
     """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg" and "auto".
 
-    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``; if it is to be shared, or with more than 200
-    attributions of a row (features times outputs), it lacks ``Own()``, so that one kernel serves all features.
+    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``, and for a regressor ``Effect()`` besides. If it is to
+    be shared, or with more than 200 attributions of a row (features times outputs), it lacks ``Own()`` and
+    ``Effect()``, so that one kernel serves all features.
     """
     if isinstance(kernel, Kernel):
         kernel.check()
@@ -31,7 +39,8 @@ def make_kernel(
     if isinstance(kernel, str) and kernel in _NAMES:
         boundary = WEG(lam, rho)
         if kernel == "auto":
-            own = () if shared or n_attributions > _BY_FEATURE else (Own(),)
-            return Matern(*own, Rest(), Output(), boundary)
+            if shared or n_attributions > _BY_FEATURE:
+                return Matern(Rest(), Output(), boundary)
+            return Matern(Own(), Rest(), Output(), *((Effect(),) if regression else ()), boundary)
         return boundary if kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={kernel!r} is not one of {_NAMES} or a kernel of gpec.kernels.")

@@ -105,12 +105,12 @@ class Own(Distance):
     varies_by_feature = True
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        column = _asked_about(feature)
+        column = asked_about(feature)
         own = Y.own(column)
-        return lambda X: _squares(X.own(column), own)
+        return lambda X: squares(X.own(column), own)
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return _pairs(X.own(_asked_about(feature)), Y.own(_asked_about(feature)))
+        return pairs(X.own(asked_about(feature)), Y.own(asked_about(feature)))
 
     def _typical(self, rows: Rows) -> float:
         some = range(rows.embedded.shape[1] if rows.coordinates is None else len(rows.coordinates))
@@ -131,15 +131,15 @@ class Rest(Distance):
         own = Y.own(feature)
 
         def others(X: Rows) -> FloatArray:
-            squared = _squares(X.own(feature), own)
+            squared = squares(X.own(feature), own)
             np.subtract(whole(X), squared, out=squared)
             return np.maximum(squared, 0.0, out=squared)
 
         return others
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        whole = X.once((id(Y), "pairs"), (Y,), lambda: _pairs(X.embedded, Y.embedded))
-        return whole if feature is None else np.maximum(whole - _pairs(X.own(feature), Y.own(feature)), 0.0)
+        whole = X.once((id(Y), "pairs"), (Y,), lambda: pairs(X.embedded, Y.embedded))
+        return whole if feature is None else np.maximum(whole - pairs(X.own(feature), Y.own(feature)), 0.0)
 
 
 class Output(Distance):
@@ -154,28 +154,24 @@ class Output(Distance):
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if rows is None:
             raise InputError("Output needs rows of a GPEC, which can ask the model: call fit(boundary, X).")
-        spread = self._answers(rows).std(axis=0)
+        spread = answers_of(rows.outputs, rows.regression).std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
         super()._fit(graph, rows)
 
-    @staticmethod
-    def _answers(rows: Rows) -> FloatArray:
-        if rows.regression:
-            return rows.outputs
-        odds = rows.outputs
-        return np.hstack((np.clip(odds, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), expit(odds)))
+    def _of(self, rows: Rows) -> FloatArray:
+        self._require_fitted("spread_")
+        return np.asarray(answers_of(rows.outputs, rows.regression) / self.spread_)
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        self._require_fitted("spread_")
-        there = self._answers(Y) / self.spread_
+        there = self._of(Y)
         return lambda X: X.once(
             (id(Y), id(self.spread_)),
             (Y, self.spread_),
-            lambda: cdist(self._answers(X) / self.spread_, there, "sqeuclidean"),
+            lambda: cdist(self._of(X), there, "sqeuclidean"),
         )
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return _pairs(self._answers(X) / self.spread_, self._answers(Y) / self.spread_)
+        return pairs(self._of(X), self._of(Y))
 
 
 class Between(Distance):
@@ -277,6 +273,13 @@ class Between(Distance):
         return {**self.kernel_.diagnostics(), **super().diagnostics()}
 
 
+def answers_of(outputs: FloatArray, regression: bool) -> FloatArray:
+    """What is compared of a model's outputs: a regressor's values; of classes log-odds and probabilities."""
+    if regression:
+        return outputs
+    return np.concatenate((np.clip(outputs, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), expit(outputs)), axis=-1)
+
+
 def matern(squared: FloatArray) -> FloatArray:
     """``(1 + sqrt(3) d) exp(-sqrt(3) d)`` of squared distances; ``squared`` is overwritten."""
     np.sqrt(squared, out=squared)
@@ -288,18 +291,18 @@ def matern(squared: FloatArray) -> FloatArray:
     return squared
 
 
-def _squares(X: FloatArray, Y: FloatArray) -> FloatArray:
+def squares(X: FloatArray, Y: FloatArray) -> FloatArray:
     """Squared distances ``(n, m)``, in an array of their own."""
     return np.asarray(cdist(X, Y, "sqeuclidean", out=spare(len(X), len(Y))))
 
 
-def _asked_about(feature: int | None) -> int:
+def asked_about(feature: int | None) -> int:
     if feature is None:
-        raise InputError("Own is a distance in the feature that is explained; say which: gram(X, feature=0).")
+        raise InputError("Own and Effect are about the feature that is explained; say which: gram(X, feature=0).")
     return feature
 
 
-def _pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
+def pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
     """Squared distances ``(n, K)`` of ``X (n, m)`` to ``Y (n K, m)``."""
     apart = Y.reshape(len(X), -1, X.shape[1]) - X[:, None]
     return np.asarray(np.einsum("ikj,ikj->ik", apart, apart))
