@@ -37,7 +37,7 @@ PARTS = {
     ),
     "growth": (
         "Growth",
-        "Each in a process of its own, best of two. The figures on one core are of the code before it ran on threads.",
+        "Each in a process of its own, best of two.",
     ),
     "auto_kernel": (
         "The learned kernel at work",
@@ -87,7 +87,7 @@ PARTS = {
     "memory": ("Memory, and many rows", "Each in a process of its own."),
     "scale": (
         "What a row costs",
-        "Microseconds of processor time of one core, best of three, on a machine that was very busy. A cheap model "
+        "Microseconds of processor time of one core, best of three. A cheap model "
         "and a cheap explainer, whose own costs come on top; a kernel without boundary term, its lengths given; ten "
         "similar rows.",
     ),

@@ -164,7 +164,10 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
 
 
 def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path):
-    with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster, set_as_default=False) as client:
+    with (
+        LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
 
         def hire(message, *_):
             assert re.search(r"has no workers; the work waits for some \('dask worker tcp://", str(message))
