@@ -15,6 +15,7 @@ ROOMS = [
     "errors",
     "typing",
     "_version",
+    "_spare",
     "_progress",
     "_shapes",
     "_validation",

@@ -39,7 +39,7 @@ class Question:
         fitted.calibration.require_told(attribution, level)
         if attribution == "explainer" and fitted.ground.explainer is None:
             raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
-        parcel = _packed(g, fitted)
+        parcel = _packed(g, fitted, attribution)
         with warnings.catch_warnings():
             if attribution == "explainer":
                 warnings.simplefilter("ignore", PosteriorWarning)
@@ -82,14 +82,19 @@ class Question:
         return is_module(g.model) or (self.attribution == "explainer" and not explainer.threads)
 
 
-def _packed(g: Any, fitted: Fitted) -> Parcel:
-    """A GPEC as workers need it: one thread, no bars, and without the boundary, which only ``fit`` looks at."""
+def _packed(g: Any, fitted: Fitted, attribution: str) -> Parcel:
+    """A GPEC as workers need it: one thread, no bars, and without the boundary, which only ``fit`` looks at.
+
+    Who predicts runs no explainer, so it stays at home, with all that it would import.
+    """
     nothing: Any = None
     layers = tuple(replace(layer, graph=nothing) for layer in fitted.layers)
-    lean = copy.copy(g)
+    lean, ground = copy.copy(g), fitted.ground
     for name in ("boundary_", "graph_", "kernel_", "posterior_"):
         delattr(lean, name)
-    # a low skill was told to the user already
-    lean._fitted = replace(fitted, layers=layers, boundary=nothing, skill=None)
     lean.n_jobs, lean.progress = 1, False
-    return Parcel.of(model=g.model, explainer=g.explainer, GPEC=lean)
+    if attribution == "posterior":
+        lean.explainer, ground = nothing, replace(ground, explainer=nothing)
+    # a low skill was told to the user already
+    lean._fitted = replace(fitted, ground=ground, layers=layers, boundary=nothing, skill=None)
+    return Parcel.of(model=g.model, explainer=lean.explainer, GPEC=lean)
