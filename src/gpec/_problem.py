@@ -43,7 +43,7 @@ class Ground:
     def rows(self, Z: FloatArray, name: str = "X") -> Rows:
         """Encoded rows as kernels see them."""
         coordinates, model = self.groups.coordinates(self.schema), self.model
-        return Rows(self.schema.embed(Z, name), Z, coordinates, self.groups.members, model.outputs, model.is_regressor)
+        return Rows(self.schema.embed(Z, name), Z, coordinates, model.outputs, model.is_regressor, self.groups.members)
 
 
 @dataclass(frozen=True, eq=False)

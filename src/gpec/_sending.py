@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import pickle
 import warnings
-import zlib
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
-from gpec.errors import MissingExtraError, ParameterTypeError
+from gpec._version import __version__
+from gpec.errors import ClusterError, MissingExtraError, ParameterTypeError
 
 __all__ = ["Parcel", "in_turn", "pass_on", "send"]
 
 T = TypeVar("T")
 
 _MOST = 2  # objects that a process keeps unpacked
-_EFFORT = 1  # of packing, 1 to 9
 
 _UNPACKING, _WORKING = Lock(), Lock()
 _unpacked: OrderedDict[str, Any] = OrderedDict()
@@ -46,14 +46,13 @@ class Parcel:
             content = cloudpickle.dumps(parts, protocol=5)
         except Exception as error:  # whatever the objects' own code raises
             raise _cannot_be_packed(parts, error) from error
-        packed = zlib.compress(content, _EFFORT)
-        return cls(packed, hashlib.sha256(packed).hexdigest())
+        return cls(content, hashlib.sha256(content).hexdigest())
 
     def open(self) -> dict[str, Any]:
         """The objects, which must not be changed."""
         with _UNPACKING:
             if self.digest not in _unpacked:
-                _unpacked[self.digest] = pickle.loads(zlib.decompress(self.content))  # noqa: S301  packed by our user
+                _unpacked[self.digest] = pickle.loads(self.content)  # noqa: S301  packed by our user
             _unpacked.move_to_end(self.digest)
             while len(_unpacked) > _MOST:
                 _unpacked.popitem(last=False)
@@ -63,7 +62,7 @@ class Parcel:
 
 def send(client: Any, thing: T) -> Any:
     """A future of it: each worker gets it once, and again from the scheduler if all who had it are gone."""
-    client.run(_import, on_error="ignore")  # all at once; else each would when the one before has passed it on
+    _require_package(client)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
         return client.submit(pass_on, thing, pure=False)
@@ -74,8 +73,27 @@ def in_turn(alone: bool) -> AbstractContextManager[Any]:
     return _WORKING if alone else nullcontext()
 
 
-def _import() -> None:
-    """To get here a worker has imported the package."""
+def _require_package(client: Any) -> None:
+    """Have the scheduler and its workers import the package, all at the same time.
+
+    Else each would when the one before has passed the work on, and the first that cannot would say so in words of Dask.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        scheduler = aside.submit(client.run_on_scheduler, _version_there)
+        found = client.run(_version_there, on_error="return")
+        try:
+            found["the scheduler"] = scheduler.result()
+        except ImportError as error:
+            found["the scheduler"] = error
+    for who, version in found.items():
+        if version != __version__ and not isinstance(version, OSError):  # who has just died is not asked for more
+            has = f"cannot use gpec ({version})" if isinstance(version, Exception) else f"has gpec {version}"
+            place = who if who == "the scheduler" else f"the worker {who}"
+            raise ClusterError(f"Here is gpec {__version__}, but {place} {has}; install the same version there.")
+
+
+def _version_there() -> str:
+    return __version__
 
 
 def pass_on(thing: T) -> T:

@@ -17,10 +17,11 @@ import pandas as pd
 import pytest
 import torch
 import xgboost
-from distributed import Client, LocalCluster
 from sklearn.linear_model import LogisticRegression
 
 import gpec
+from distributed import Client, LocalCluster
+from gpec._sending import send
 from gpec.distributed import explain_parquet
 from gpec.errors import ClusterError, ClusterWarning
 from small_models import curved, slopes
@@ -178,6 +179,34 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
             warnings.showwarning = hire
             run = explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client, attribution="posterior")
     assert run.n_rows == sum(len(pd.read_parquet(file)) for file in parquet.glob("*.parquet"))
+
+
+def test_workers_with_another_version_are_not_used(fitted, parquet, tmp_path, client, monkeypatch):
+    monkeypatch.setattr("gpec._sending.__version__", "9.9.9")
+    with pytest.raises(ClusterError, match=r"^Here is gpec 9.9.9, but the worker tcp://\S+ has gpec \d.*same version"):
+        explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
+
+
+class NotInstalled:
+    """A client whose scheduler, or one of whose workers, lacks the package; another worker has just died."""
+
+    def __init__(self, scheduler):
+        self.scheduler = scheduler
+
+    def run(self, function, on_error):
+        lacks = function() if self.scheduler else Exception("ModuleNotFoundError(\"No module named 'gpec'\")")
+        return {"tcp://a:1": OSError("gone"), "tcp://b:2": lacks}
+
+    def run_on_scheduler(self, function):
+        if self.scheduler:
+            raise ModuleNotFoundError("No module named 'gpec'")
+        return function()
+
+
+@pytest.mark.parametrize(("scheduler", "who"), [(True, "the scheduler"), (False, "the worker tcp://b:2")])
+def test_a_cluster_without_the_package(scheduler, who):
+    with pytest.raises(ClusterError, match=rf"but {who} cannot use gpec \(.*No module named 'gpec'.*; install"):
+        send(NotInstalled(scheduler), "something")
 
 
 def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):

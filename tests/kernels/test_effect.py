@@ -27,7 +27,7 @@ class Asked:
 
 def rows_of(Z, function, members=None):
     ask = Asked(function)
-    return Rows(Z, Z, members, members, ask, regression=True), ask
+    return Rows(Z, Z, members, ask, regression=True, members=members), ask
 
 
 @pytest.fixture

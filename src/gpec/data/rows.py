@@ -34,12 +34,12 @@ class Rows:
         As the package works on them: numbers as they are, categories as codes, a missing value as NaN.
     coordinates : tuple of int arrays, or None
         The columns of ``embedded`` that belong to each feature; None where the columns are the features.
-    members : tuple of int arrays, or None
-        The columns of ``encoded`` that belong to each feature; None where the columns are the features.
     ask : function or None
         Encoded rows to the model's log-odds, or a regressor's values, ``(n, c)``; see :attr:`outputs`.
     regression : bool
         Whether outputs are a regressor's values, not log-odds.
+    members : tuple of int arrays, or None
+        The columns of ``encoded`` that belong to each feature; None where the columns are the features.
 
     Examples
     --------
@@ -53,9 +53,9 @@ class Rows:
     embedded: FloatArray
     encoded: FloatArray
     coordinates: tuple[Any, ...] | None = None
-    members: tuple[Any, ...] | None = None
     ask: Callable[[FloatArray], FloatArray] | None = None
     regression: bool = False
+    members: tuple[Any, ...] | None = None
     # the rows that these were selected from or joined of, and which of them
     _from: tuple[tuple[Rows, Any], ...] = field(default=(), repr=False)
 

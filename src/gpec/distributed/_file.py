@@ -19,6 +19,7 @@ from gpec.errors import CorruptFileError, InputError
 __all__ = ["Job", "Told", "explain_file", "told_by"]
 
 _ROWS = 8_192  # at a time, so that memory does not grow with the file
+_REPEATED = ("row", "feature", "output", "data", "error")  # columns in which values come again; numbers seldom do
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ def explain_file(question: Question, job: Job) -> Told:
             lines, failed = explain_rows(question, rows, labels, place)
             if writer is None:
                 schema = _schema(question, lines)
-                writer = pq.ParquetWriter(temporary, schema)
+                repeated = [name for name in schema.names if name in _REPEATED]
+                writer = pq.ParquetWriter(temporary, schema, use_dictionary=repeated)
             writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
             n_rows, n_failed = n_rows + len(labels), n_failed + failed
         if writer is not None:

@@ -124,7 +124,7 @@ class Rest(Distance):
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         def whole(X: Rows) -> FloatArray:
-            return X.once((id(Y), "whole"), (Y,), lambda: cdist(X.embedded, Y.embedded, "sqeuclidean"))
+            return X.once((id(Y), "whole"), (Y,), lambda: squares(X.embedded, Y.embedded))
 
         if feature is None:
             return whole
@@ -167,7 +167,7 @@ class Output(Distance):
         return lambda X: X.once(
             (id(Y), id(self.spread_)),
             (Y, self.spread_),
-            lambda: cdist(self._of(X), there, "sqeuclidean"),
+            lambda: squares(self._of(X), there),
         )
 
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
@@ -293,7 +293,11 @@ def matern(squared: FloatArray) -> FloatArray:
 
 def squares(X: FloatArray, Y: FloatArray) -> FloatArray:
     """Squared distances ``(n, m)``, in an array of their own."""
-    return np.asarray(cdist(X, Y, "sqeuclidean", out=spare(len(X), len(Y))))
+    out = spare(len(X), len(Y))
+    if X.shape[1] != 1:
+        return np.asarray(cdist(X, Y, "sqeuclidean", out=out))
+    np.subtract(X, Y[:, 0], out=out)  # the same bits in a third of the time
+    return np.multiply(out, out, out=out)
 
 
 def asked_about(feature: int | None) -> int:
