@@ -117,9 +117,10 @@ def test_the_figures_of_the_sizes_are_those_measured():
 def test_the_costs_of_a_row_are_those_measured():
     text = (ROOT / "docs" / "scale.md").read_text()
     measured = json.loads((ROOT / "benchmarks" / "results.json").read_text())["scale"]
-    assert len(measured) == len(scale.CASES)
-    for line in measured:
-        assert scale.row(line) in text
+    assert [len(measured[part]) for part in ("rows", "census")] == [len(scale.CASES), len(scale.ON_CENSUS)]
+    for part, row in (("rows", scale.row), ("census", scale.census_row)):
+        for line in measured[part]:
+            assert row(line) in text
 
 
 BUILT = {"examples/index.rst"}  # by the site: tests/test_site.py follows it there
