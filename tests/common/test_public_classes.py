@@ -36,7 +36,7 @@ from gpec.explainers import (
 from gpec.geometry import GeodesicGraph
 from gpec.gp import LeaveOneOut, Posterior
 from gpec.images import SuperpixelExplainer
-from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Product, Rest, Scaled, Sum
+from gpec.kernels import EG, RBF, WEG, Between, Effect, Kernel, Matern, Output, Own, Product, Rest, Scaled, Sum
 from gpec.models import Model
 from gpec.promises import IntervalRule, Latent
 from gpec.similar import MeasurementError, NearestRows, Similar, SimilarFunction
@@ -119,6 +119,7 @@ EXAMPLES = {
     Scaled: lambda: 2.0 * RBF(),
     Own: lambda: Own(2.0),
     Rest: lambda: Rest(2.0),
+    Effect: lambda: Effect(2.0, n_rows=2),
     Output: lambda: Output(2.0),
     Between: lambda: Between(RBF(), 2.0),
     NearestRows: lambda: NearestRows(3, step=0.2, fixed=["age"]),
