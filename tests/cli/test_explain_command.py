@@ -86,15 +86,18 @@ def test_another_model_than_the_fitted_one_is_refused(folder):
     assert not (folder / "e.csv").exists()
 
 
-def test_rows_keep_their_labels(folder):
-    table(12, 1).assign(who=[f"client {k}" for k in range(12)]).to_csv("new.csv", index=False)
+@pytest.mark.parametrize("background", [{}, {"who": range(120)}], ids=["without labels", "with labels"])
+def test_rows_keep_their_labels(folder, background):
     result = explain("--out", "e.csv", "--index", "who")
-    assert result.exit_code == 1  # the background has no such column
-    assert "has no column 'who' for the index" in result.stderr
-    table(120, 0).assign(who=range(120)).to_csv("train.csv", index=False)
+    assert result.exit_code == 1
+    assert "new.csv has no column 'who' for the index" in result.stderr
+    table(12, 1).assign(who=[f"client {k}" for k in range(12)]).to_csv("new.csv", index=False)
+    table(120, 0).assign(**background).to_csv("train.csv", index=False)
     result = explain("--out", "e.csv", "--index", "who")
     assert result.exit_code == 0, result.output
-    assert pd.read_csv("e.csv")["row"].unique().tolist() == [f"client {k}" for k in range(12)]
+    explained = pd.read_csv("e.csv")
+    assert explained["row"].unique().tolist() == [f"client {k}" for k in range(12)]
+    assert "who" not in set(explained["feature"])
 
 
 def test_the_background_may_be_the_data(folder):

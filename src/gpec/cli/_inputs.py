@@ -49,8 +49,11 @@ class Tables:
     _said: list[list[str]] = field(default_factory=list)
     _dropped: set[str] = field(default_factory=set)
 
-    def read(self, path: Path) -> pd.DataFrame:
-        table = read_table(path, index=self.index)
+    def read(self, path: Path, *, labelled: bool = True) -> pd.DataFrame:
+        """A table; only of rows that are to be ``labelled`` must the index be a column."""
+        table = read_table(path, index=self.index if labelled else None)
+        if not labelled and self.index in table.columns:
+            table = table.set_index(self.index)
         there = [name for name in self.drop or [] if name in table.columns]
         self._dropped.update(there)
         table, left_out = match_columns(self.model, table.drop(columns=there), name=str(path))

@@ -50,7 +50,7 @@ def explain_folder(
     resume: bool,
 ) -> None:
     """Fit or load, explain each file, and say what came of it."""
-    source = fitted if fitted is not None else work.tables.read(background or data)
+    source = fitted if fitted is not None else work.tables.read(background or data, labelled=False)
     g, kept = work.fit(source, out.with_name(f"{out.name}.partial"), run.restart)
     try:
         done = explain_parquet(

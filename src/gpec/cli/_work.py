@@ -75,7 +75,7 @@ class Work:
 
     @cached_property
     def _calibration_table(self) -> pd.DataFrame | None:
-        return None if self.calibration_rows is None else self.tables.read(self.calibration_rows)
+        return None if self.calibration_rows is None else self.tables.read(self.calibration_rows, labelled=False)
 
     def fit(self, source: pd.DataFrame | Path, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
         """A fit to rows, or one from a file; what is done is kept in a folder, and taken from there."""
@@ -90,7 +90,7 @@ class Work:
         rows = self.tables.read(data)
         if background is None and fitted is None:
             note(f"No background is given, so the rows of {data} themselves are taken for it.")
-        like = rows if background is None else self.tables.read(background)
+        like = rows if background is None else self.tables.read(background, labelled=False)
         kept, make = self._plan(like if fitted is None else fitted, folder, run.restart)
         with _promise_to_keep(kept):
             g = self._fitted(kept, make)
