@@ -96,6 +96,17 @@ def test_text_becomes_text(make_auto, mixed, tmp_path, target):
     pd.testing.assert_frame_equal(found.drop(columns="data"), expected.drop(columns="data"), check_exact=True)
 
 
+def test_text_in_place_of_numbers_is_one_reason_for_all_rows(fitted, rows, tmp_path, target):
+    source = tmp_path / "typed"
+    source.mkdir()
+    rows.assign(b=rows["b"].astype("string")).to_parquet(source / "a.parquet")
+    run = explain_parquet(fitted, source, target, errors="keep")
+    assert run.n_failed == 101
+    (reason,) = pd.read_parquet(target / "a.parquet")["error"].unique()
+    assert "is not numeric" in reason
+    assert "turn it into numbers" in reason
+
+
 # Interrupted work
 
 

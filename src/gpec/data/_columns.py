@@ -74,8 +74,8 @@ def numbers(column: Any, column_name: str, name: str) -> FloatArray:
             result[row] = float(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
-                f"{name} column '{column_name}' is not numeric in row {row} ({error}); pass a pandas DataFrame so that "
-                "text columns are treated as categories, or name it in categorical_features."
+                f"{name} column '{column_name}' is not numeric in row {row} ({error}); turn it into numbers or, if it "
+                "holds categories, fit a pandas DataFrame or name it in categorical_features."
             ) from error
     return result
 

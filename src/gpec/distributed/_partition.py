@@ -75,7 +75,7 @@ def explain_rows(question: Question, rows: Any, labels: Any, place: Place) -> tu
 def _by_halves(question: Question, rows: Any, part: slice, error: GPECError) -> Iterator[_Found]:
     """The rows of a part that failed: those that can be explained, and each other one with its error."""
     n = part.stop - part.start
-    if n == 1 or _of_all(question, rows):
+    if n == 1 or _of_all(question, rows) or _mistyped(question, rows):
         yield _Found(part, error)
         return
     for half in (slice(part.start, part.start + n // 2), slice(part.start + n // 2, part.stop)):
@@ -116,6 +116,14 @@ def _of_all(question: Question, rows: Any) -> bool:
     if labels is not None and isinstance(rows, pd.DataFrame):
         return set(rows.columns) != set(labels)
     return rows.shape[1] != question.n_features if rows.ndim == 2 else False
+
+
+def _mistyped(question: Question, rows: Any) -> bool:
+    """Whether a whole column is text where ``fit`` had numbers: one reason then stands for all rows."""
+    if not isinstance(rows, pd.DataFrame):
+        return False
+    kinds = (rows[label].dtype for label in question.numbers)
+    return any(pd.api.types.is_string_dtype(kind) and kind != object for kind in kinds)
 
 
 def _some(rows: Any, part: slice) -> Any:

@@ -52,6 +52,12 @@ class Question:
         return self._schema.labels
 
     @property
+    def numbers(self) -> list[Any]:
+        """The labels of the columns of numbers."""
+        schema = self._schema
+        return [] if schema.labels is None else [schema.labels[j] for j in schema.continuous]
+
+    @property
     def n_features(self) -> int:
         return self._schema.n_features
 
