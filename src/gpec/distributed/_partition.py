@@ -120,10 +120,9 @@ def _of_all(question: Question, rows: Any) -> bool:
 
 def _mistyped(question: Question, rows: Any) -> bool:
     """Whether a whole column is text where ``fit`` had numbers: one reason then stands for all rows."""
-    if not isinstance(rows, pd.DataFrame):
-        return False
-    kinds = (rows[label].dtype for label in question.numbers)
-    return any(pd.api.types.is_string_dtype(kind) and kind != object for kind in kinds)
+    return isinstance(rows, pd.DataFrame) and any(
+        isinstance(rows[label].dtype, pd.StringDtype) for label in question.numbers
+    )
 
 
 def _some(rows: Any, part: slice) -> Any:
