@@ -9,7 +9,7 @@ import gpec
 from fit_bits import bits
 from gpec import _files
 from gpec._checkpoint import Checkpoint
-from gpec.boundary import BisectionSampler
+from gpec.boundary import BisectionSampler, LevelSetSampler
 from gpec.errors import ModelCallError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
@@ -70,6 +70,12 @@ CASES = {
     "the paper": {**gpec.PAPER, "similar": None},
     "groups": {"groups": {"two": [0, 1]}, "explainer": "kernelshap", "kernel": "weg"},
     "walking": {"boundary": BisectionSampler(n_walk=5), "kernel": "weg"},
+    "a regressor": {
+        "model_output": "value",
+        "explainer": "kernelshap",
+        "kernel": "auto",
+        "boundary": LevelSetSampler((0.3, 0.7)),
+    },
     "objects": {"kernel": RBF("evidence") * WEG(), "similar": NearestRows(n_neighbors=3)},
 }
 
