@@ -41,8 +41,8 @@ PARTS = {
     ),
     "fit_cores": (
         "`fit` on both cores",
-        "Census, 8,000 rows given, 200 explained against 100 background rows, J = 5,000. Seconds elapsed with `n_jobs=1` "
-        "/ `n_jobs=2`, best of three taken in turn; the bits of both are the same.",
+        "Census, 8,000 rows given, 200 explained against 100 background rows, J = 5,000. Seconds elapsed with "
+        "`n_jobs=1` / `n_jobs=2`, best of three taken in turn; the bits of both are the same.",
     ),
     "auto_kernel": (
         "The learned kernel at work",
