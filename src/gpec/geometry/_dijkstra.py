@@ -51,48 +51,50 @@ def _compiled() -> Callable[..., None]:
 def search(length: FloatArray, stop: IntArray, edges: IntArray, sources: IntArray, out: FloatArray) -> None:
     """Distances ``out (n, J)`` from the sources; the edges of point ``u`` are ``edges[u]`` to ``edges[u + 1]``.
 
-    Points that are reached wait in a heap in which each has four children; ``place`` tells where.
+    Points that are reached wait in a heap in which each has four children; ``place`` tells where. Their distances stand
+    beside them, so that those that are compared lie together.
     """
     J = len(edges) - 1
-    heap, place = np.empty(J, np.int32), np.empty(J, np.int32)
+    heap, place, waiting = np.empty(J, np.int32), np.empty(J, np.int32), np.empty(J)
     for n in range(len(sources)):
         distance = out[n]
         distance[:] = np.inf
         place[:] = -1
         source = sources[n]
         distance[source] = 0.0
-        heap[0], place[source], size = source, 0, 1
+        heap[0], waiting[0], place[source], size = source, 0.0, 0, 1
         while size > 0:
-            nearest = heap[0]
+            nearest, here = heap[0], waiting[0]
             size -= 1
             # The last one takes the place of the first and sinks.
-            last = heap[size]
-            at = 0
-            while 4 * at + 1 < size:
-                child = 4 * at + 1
+            last, far = heap[size], waiting[size]
+            at, child = 0, 1
+            while child < size:
+                best, least = child, waiting[child]
                 for other in range(child + 1, min(child + 4, size)):
-                    if distance[heap[other]] < distance[heap[child]]:
-                        child = other
-                if distance[heap[child]] >= distance[last]:
+                    if waiting[other] < least:
+                        best, least = other, waiting[other]
+                if least >= far:
                     break
-                heap[at] = heap[child]
+                heap[at], waiting[at] = heap[best], least
                 place[heap[at]] = at
-                at = child
-            heap[at] = last
+                at, child = best, 4 * best + 1
+            heap[at], waiting[at] = last, far
             place[last] = at
             place[nearest] = -1
             for edge in range(edges[nearest], edges[nearest + 1]):
                 point = stop[edge]
-                way = distance[nearest] + length[edge]
+                way = here + length[edge]
                 if way < distance[point]:
                     distance[point] = way
                     at = place[point]
                     if at < 0:
                         at = size
                         size += 1
-                    while at > 0 and distance[heap[(at - 1) // 4]] > way:  # rises
-                        heap[at] = heap[(at - 1) // 4]
+                    while at > 0 and waiting[(at - 1) >> 2] > way:  # rises
+                        above = (at - 1) >> 2
+                        heap[at], waiting[at] = heap[above], waiting[above]
                         place[heap[at]] = at
-                        at = (at - 1) // 4
-                    heap[at] = point
+                        at = above
+                    heap[at], waiting[at] = point, way
                     place[point] = at
