@@ -14,7 +14,7 @@ from gpec.kernels import WEG
 NOISE, ROWS = 1e-4, 100
 SIZES, SEEDS = (5_000, 10_000), (5, 6, 7)
 SOURCES = 200  # that the plain implementation searches from; the seconds of all are scaled from these
-ROUNDS = 3
+ROUNDS = 4
 ERRORS = (("nearest", 5), ("nearest", 6), ("nearest", 7), ("random", 5))
 
 

@@ -66,21 +66,23 @@ def _spread_out(points: FloatArray, count: int, rng: np.random.RandomState) -> I
     the squared distances, ``(-2 a, |a|^2, 1)' (b, 1, |b|^2)``.
     """
     J, trials = len(points), 2 + int(np.log(count))
-    square = np.einsum("ij,ij->i", points, points)[:, None]
-    here, there = np.hstack((-2.0 * points, square, np.ones((J, 1)))), np.hstack((points, np.ones((J, 1)), square)).T
+    square, ones = np.einsum("ij,ij->i", points, points), np.ones(J)
+    here = np.column_stack((-2.0 * points, square, ones))
+    there = np.vstack((points.T, ones, square))
     chosen = np.empty(count, dtype=np.int64)
     chosen[0] = rng.choice(J, p=np.full(J, 1.0 / J))
+    squared, below = np.empty((trials, J)), np.empty(J)
     with one_blas_thread():
         nearest = np.maximum(here[chosen[0]] @ there, 0.0)
         total = nearest.sum()
         for i in range(1, count):
-            drawn = np.searchsorted(np.cumsum(nearest), rng.uniform(size=trials) * total)
+            drawn = np.searchsorted(np.cumsum(nearest, out=below), rng.uniform(size=trials) * total)
             drawn = np.minimum(drawn, J - 1)
-            squared = np.minimum(here[drawn] @ there, nearest)
+            np.minimum(np.matmul(here[drawn], there, out=squared), nearest, out=squared)
             totals = squared.sum(axis=1)
             best = int(totals.argmin())
             chosen[i], total = drawn[best], totals[best]
-            nearest = np.maximum(squared[best], 0.0)
+            np.maximum(squared[best], 0.0, out=nearest)
     return chosen
 
 
