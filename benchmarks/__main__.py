@@ -22,7 +22,7 @@ PARTS = {
         "the eigenvalue repair it would need not counted; processor time, searches from a part of the points scaled "
         "up to all. *gpec*: everything from points to variances, the choice of lam and rho included; processor time on "
         "one core, elapsed time on both; the compiling of the first call (two seconds once, then one in each process) "
-        "not counted. Both: the least of four runs, taken in turn. "
+        "not counted. Both: the least of ten runs (J = 5,000) or four, taken in turn. "
         "*error*, J = 5,000: mean absolute error of the variances as a share of their mean, against the plain "
         "implementation with the negative eigenvalues of G clipped. Against G as it comes the error says nothing: "
         "that G is indefinite, so its 'variances' are not variances (see the least one). The number of landmarks "

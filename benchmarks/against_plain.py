@@ -12,9 +12,8 @@ from gpec.gp import ExactPosterior, fixed_parameters
 from gpec.kernels import WEG
 
 NOISE, ROWS = 1e-4, 100
-SIZES, SEEDS = (5_000, 10_000), (5, 6, 7)
+SIZES, SEEDS = {5_000: 10, 10_000: 4}, (5, 6, 7)  # boundary points, and how often to measure
 SOURCES = 200  # that the plain implementation searches from; the seconds of all are scaled from these
-ROUNDS = 4
 ERRORS = (("nearest", 5), ("nearest", 6), ("nearest", 7), ("random", 5))
 
 
@@ -58,7 +57,7 @@ def compare_seconds(J, seed, points, explained, queries):
     """Ours on one core and on both, in turn, and theirs."""
     ours(points, explained, queries, 2)  # compiles
     found, theirs = [], []
-    for _ in range(ROUNDS):
+    for _ in range(SIZES[J]):
         found.append([ours(points, explained, queries, n_jobs) for n_jobs in (1, 2)])
         theirs.append(plain.geodesics(points, 10, SOURCES))
     for one, two in found:  # the bits are the same
