@@ -20,17 +20,17 @@ NUMBERS = {
 @pytest.mark.parametrize("largest", [1, 2, 30])
 def test_it_is_the_median_of_repeated_numbers(numbers, largest):
     values = NUMBERS[numbers]
-    weights = RNG.integers(1, largest + 1, len(values)).astype(float)
+    weights = np.random.default_rng(largest).integers(1, largest + 1, len(values)).astype(float)
     assert weighted_median(values, weights) == np.median(np.repeat(values, weights.astype(int)))
 
 
 def test_numbers_whose_evenly_spaced_part_misleads():
-    values = np.where(np.arange(30_000) % 3 == 0, 1.0 + RNG.uniform(size=30_000), 10.0 + RNG.uniform(size=30_000))
+    values = np.where(np.arange(30_000) % 3 == 0, 1.0, 10.0) + np.random.default_rng(1).uniform(size=30_000)
     assert weighted_median(values, np.ones(30_000)) == np.median(values)
     assert weighted_median(-values, np.ones(30_000)) == np.median(-values)
 
 
 def test_one_heavy_number():
-    values, weights = RNG.normal(size=30_000), np.ones(30_000)
+    values, weights = np.random.default_rng(2).normal(size=30_000), np.ones(30_000)
     weights[17] = 1e6
     assert weighted_median(values, weights) == values[17]

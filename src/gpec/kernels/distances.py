@@ -296,7 +296,7 @@ def squares(X: FloatArray, Y: FloatArray) -> FloatArray:
     out = spare(len(X), len(Y))
     if X.shape[1] != 1:
         return np.asarray(cdist(X, Y, "sqeuclidean", out=out))
-    np.subtract(X, Y[:, 0], out=out)  # the same bits in a third of the time
+    np.subtract(X, Y[:, 0], out=out)  # the same bits in 0.6 of the time
     return np.multiply(out, out, out=out)
 
 
