@@ -19,7 +19,8 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec._progress import Progress
-from gpec._sending import Parcel, in_turn, send
+from gpec._sending import Parcel, in_turn, scheduler_lost, send
+from gpec.errors import ClusterError
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Execution", "Kept", "in_tiles", "on_cluster", "one_blas_thread", "run_blocks"]
@@ -99,8 +100,18 @@ def on_cluster(
     sent = send(client, Parcel.of(work=work))
 
     def there(part: slice) -> T:
-        found: T = client.submit(_done_there, sent, part, alone, pure=False).result()
-        return found
+        future = None
+        try:
+            future = client.submit(_done_there, sent, part, alone, pure=False)
+            found: T = future.result()
+            return found
+        except Exception as error:
+            if (future is not None and future.status == "error") or not scheduler_lost(client, error):
+                raise
+            raise ClusterError(
+                "The scheduler of the cluster was lost; start the cluster again. fit(..., checkpoint=path) keeps what "
+                "is done, and a second call goes on from there."
+            ) from error
 
     return there, max(1, sum(client.nthreads().values()))
 

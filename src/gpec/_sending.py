@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Parcel", "in_turn", "pass_on", "send"]
+__all__ = ["Parcel", "in_turn", "pass_on", "scheduler_lost", "send"]
 
 T = TypeVar("T")
 
@@ -66,6 +66,18 @@ def send(client: Any, thing: T) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
         return client.submit(pass_on, thing, pure=False)
+
+
+def scheduler_lost(client: Any, error: BaseException) -> bool:
+    """Whether an error that no task raised means that the scheduler is gone.
+
+    The connection that fetches results can break before the client has noticed: it then still calls itself running.
+    """
+    from distributed.comm import CommClosedError
+
+    from distributed import CancelledError
+
+    return isinstance(error, (CancelledError, CommClosedError)) or client.status != "running"
 
 
 def in_turn(alone: bool) -> AbstractContextManager[Any]:

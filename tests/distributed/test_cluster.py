@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import torch
 import xgboost
+from distributed.comm import CommClosedError
 from sklearn.linear_model import LogisticRegression
 
 import gpec
@@ -135,26 +136,32 @@ def test_a_worker_killed_midway(slow, many, rows, tmp_path, client):
     assert not list((tmp_path / "killed").glob(".*"))
 
 
-def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
-    explain_parquet(slow, many, tmp_path / "whole", scheduler="synchronous", attribution="posterior")
+@contextmanager
+def cluster_to_kill(tmp_path):
+    """A cluster in a process of its own, and the address of its scheduler."""
     (tmp_path / "cluster.py").write_text(CLUSTER)
-    process = subprocess.Popen(  # noqa: S603  our own program
+    with subprocess.Popen(  # noqa: S603  our own program
         [sys.executable, str(tmp_path / "cluster.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    with process:
-        address = process.stdout.readline().strip()
-        with (
-            after_one_file(tmp_path / "lost", process.kill),
-            pytest.raises(
-                ClusterError, match=rf"The scheduler at {address} was lost after \d+ of 10 partitions"
-            ) as caught,
-        ):
-            explain_parquet(slow, many, tmp_path / "lost", scheduler=address, attribution="posterior")
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
+    explain_parquet(slow, many, tmp_path / "whole", scheduler="synchronous", attribution="posterior")
+    with (
+        cluster_to_kill(tmp_path) as (process, address),
+        after_one_file(tmp_path / "lost", process.kill),
+        pytest.raises(ClusterError, match=rf"The scheduler at {address} was lost after \d+ of 10 partitions") as caught,
+    ):
+        explain_parquet(slow, many, tmp_path / "lost", scheduler=address, attribution="posterior")
     assert "go on with resume=True" in str(caught.value)
     assert not [record for record in caplog.records if record.exc_info]  # no traceback before the sentence
     kept = contents(tmp_path / "lost")
@@ -162,6 +169,49 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
     run = explain_parquet(slow, many, tmp_path / "lost", scheduler="synchronous", attribution="posterior", resume=True)
     assert (run.n_resumed, run.n_rows) == (len(kept), 100)
     assert contents(tmp_path / "lost") == contents(tmp_path / "whole")
+
+
+def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_path, client, monkeypatch):
+    def broken(futures):
+        raise CommClosedError("Connection reset by peer")
+
+    monkeypatch.setattr(client, "gather", broken)
+    with pytest.raises(ClusterError, match=r"was lost after 4 of 4 partitions.*go on with resume=True"):
+        explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
+    assert client.status == "running"
+
+
+def test_an_error_of_a_task_is_not_taken_for_a_lost_scheduler(fitted, parquet, tmp_path, client, monkeypatch):
+    def broken(job, sent):
+        raise CommClosedError("a connection of its own")
+
+    monkeypatch.setattr("gpec.distributed._running._explain_there", broken)
+    with pytest.raises(CommClosedError, match="a connection of its own"):
+        explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
+
+
+def test_the_scheduler_killed_while_fitting(make_auto, rows, tmp_path):
+    begun = tmp_path / "begun"
+
+    def thoughtful(X):
+        begun.touch()
+        time.sleep(60)
+
+    with cluster_to_kill(tmp_path) as (process, address), Client(address, timeout=5, set_as_default=False) as own:
+
+        def kill():
+            while not begun.exists():
+                time.sleep(0.01)
+            process.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with (
+            joblib.parallel_config("dask", client=own),
+            pytest.raises(ClusterError, match=r"The scheduler of the cluster was lost.*fit\(..., checkpoint=path\)"),
+        ):
+            make_auto(curved, thoughtful).fit(rows)
+        killer.join()
 
 
 def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path):

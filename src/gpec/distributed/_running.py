@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpec._progress import Progress
-from gpec._sending import pass_on, send
+from gpec._sending import pass_on, scheduler_lost, send
 from gpec.distributed._file import Job, Told, explain_file
 from gpec.distributed._question import Question
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
@@ -73,7 +73,7 @@ def _run_on_cluster(
 ) -> list[Told]:
     import distributed
 
-    address, done, futures = _address(client), 0, []
+    address, done, futures, lost = _address(client), 0, [], False
     if not client.nthreads():
         warnings.warn(
             f"The scheduler at {address} has no workers; the work waits for some ('dask worker {address}').",
@@ -84,7 +84,8 @@ def _run_on_cluster(
         futures = client.map(_explain_there, jobs, sent=send(client, question), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
-                future.result()
+                if future.status != "finished":
+                    future.result()  # raises what the task raised, or that it was cancelled
                 done += 1
                 bar.advance()
         return list(client.gather(futures))
@@ -97,14 +98,15 @@ def _run_on_cluster(
     except GPECError:
         raise
     except (OSError, distributed.CancelledError, distributed.TimeoutError, RuntimeError) as error:
-        if client.status == "running" and not isinstance(error, distributed.CancelledError):
+        lost = scheduler_lost(client, error) and not any(future.status == "error" for future in futures)
+        if not lost:
             raise
         raise ClusterError(
             f"The scheduler at {address} was lost after {done} of {len(jobs)} partitions; what is done is kept in "
             f"{target}: start the cluster again and go on with resume=True."
         ) from error
     finally:
-        if client.status == "running":  # a scheduler that is gone has nothing to cancel
+        if not lost:  # a scheduler that is gone has nothing to cancel
             with suppress(Exception):
                 client.cancel(futures)
 
