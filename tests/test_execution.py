@@ -3,11 +3,12 @@
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec._execution import in_tiles, one_blas_thread, run_blocks
+from gpec._execution import in_tiles, on_threads, one_blas_thread, run_blocks
 
 N_JOBS = [None, 1, 2, 3, -1]
 
@@ -122,3 +123,49 @@ def test_blocks_are_filled_up_with_their_last_row(start, stop, count):
     assert len(rows) == count
     assert rows[: stop - start].tolist() == list(range(start, stop))
     assert set(rows[stop - start :].tolist()) <= {stop - 1}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_can_be_kept_for_several_rounds(n_jobs):
+    with on_threads(n_jobs) as mapped:
+        for _ in range(3):
+            assert list(mapped(str, range(5))) == ["0", "1", "2", "3", "4"]
+
+
+def test_results_are_not_made_far_ahead_of_who_takes_them():
+    begun = []
+    with on_threads(2) as mapped:
+        results = mapped(lambda i: begun.append(i), iter(range(100)))
+        next(results)
+        time.sleep(0.1)
+        assert len(begun) <= 5
+
+
+def test_an_error_does_not_wait_for_blocks_that_are_running():
+    release = threading.Event()
+
+    def work(part):
+        if part.start == 0:
+            raise ValueError("the first")
+        release.wait(20)
+
+    started = time.monotonic()
+    try:
+        with pytest.raises(ValueError, match="the first"):
+            list(run_blocks(work, 2, 1, n_jobs=2))
+        assert time.monotonic() - started < 10
+    finally:
+        release.set()
+
+
+def test_threads_are_counted_as_joblib_counts_them():
+    def threads(n_jobs=None):
+        names = set()
+        list(run_blocks(lambda part: (time.sleep(0.01), names.add(threading.get_ident())), 20, 1, n_jobs=n_jobs))
+        return len(names)
+
+    assert threads() == 1
+    with joblib.parallel_config("threading", n_jobs=3):
+        assert threads() > 1
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        threads(0)

@@ -6,15 +6,16 @@ so the bits of the result depend neither on the number of threads nor on which o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing.pool import ThreadPool
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -23,8 +24,9 @@ from gpec._sending import Parcel, in_turn, scheduler_lost, send
 from gpec.errors import ClusterError
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Execution", "Kept", "in_tiles", "on_cluster", "one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "Kept", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _TILE = 32  # rows; a multiple of what products compute together
@@ -78,13 +80,59 @@ def run_blocks(
     What has a name, ``what``, has a bar.
     """
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    with one_blas_thread(), nullcontext() if what is None else Progress(len(blocks), what, progress) as bar:
-        for result in Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
-            delayed(work)(block) for block in blocks
-        ):
+    with (
+        one_blas_thread(),
+        nullcontext() if what is None else Progress(len(blocks), what, progress) as bar,
+        on_threads(n_jobs) as mapped,
+    ):
+        for result in mapped(work, blocks):
             if bar is not None:
                 bar.advance()
             yield result
+
+
+class Mapped(Protocol):
+    """What :func:`map` does, on threads or not."""
+
+    def __call__(self, work: Callable[[S], T], items: Iterable[S], /) -> Iterator[T]: ...
+
+
+@contextmanager
+def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
+    """:func:`map` on ``n_jobs`` threads, counted as joblib does; results come in order, two for each thread ahead.
+
+    joblib itself looks every 10 ms whether a thread is done, and blocks may take less. An error or Ctrl-C does not wait
+    for blocks that are still running.
+    """
+    backend, usual = get_active_backend(require="sharedmem")
+    n = backend.effective_n_jobs(usual if n_jobs is None else n_jobs)
+    if n == 1:
+        yield map
+        return
+    with ThreadPool(n) as pool:
+
+        def mapped(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+            def caught(item: S) -> tuple[T | None, BaseException | None]:
+                try:
+                    return work(item), None
+                except BaseException as error:  # a thread of the pool would end of Ctrl-C, and nobody hear of it
+                    return None, error
+
+            ahead: deque[Any] = deque()
+            for item in items:
+                if len(ahead) == 2 * n:
+                    yield _raised_or_found(*ahead.popleft().get())
+                ahead.append(pool.apply_async(caught, (item,)))
+            while ahead:
+                yield _raised_or_found(*ahead.popleft().get())
+
+        yield mapped
+
+
+def _raised_or_found(found: Any, error: BaseException | None) -> Any:
+    if error is not None:
+        raise error
+    return found
 
 
 def on_cluster(

@@ -300,7 +300,8 @@ def fit_kernel(
     )
     kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
     with one_blas_thread():
-        return learn_kernel(kernel, rows, values[:, :, output], observation.U[:, :, output], s.output_scale, start)
+        Y, U = values[:, :, output], observation.U[:, :, output]
+        return learn_kernel(kernel, rows, Y, U, s.output_scale, start, s.n_jobs)
 
 
 def condition(
@@ -320,7 +321,7 @@ def condition(
             return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks)
         if s.task_kernel is not None:
             return make_task_posterior(kernel, rows, Y, U, s.task_kernel, s.output_scale, ground.seed)
-        return make_posterior(kernel, rows, Y, U, s.output_scale, ground.seed, parameters)
+        return make_posterior(kernel, rows, Y, U, s.output_scale, ground.seed, parameters, s.n_jobs)
 
 
 class Clock:

@@ -5,9 +5,11 @@ import pytest
 from gp_helpers import OwnColumn
 from scipy.spatial.distance import cdist
 
+from gpec._execution import one_blas_thread
 from gpec.data import Rows
-from gpec.gp import learn_kernel
-from gpec.gp.learning import _each_feature
+from gpec.gp import fit_parameters, learn_kernel
+from gpec.gp._by_feature import each_feature
+from gpec.gp._gram import feature_grams
 from gpec.kernels import RBF, WEG, Kernel, Matern, Output, Own, Rest
 
 POINTS = np.random.default_rng(100).normal(size=(60, 3))
@@ -79,7 +81,7 @@ class TestObjective:
         rows = rows_of(X)
         fitted = KERNELS[kernel]().fit(POINTS, rows)
         noisy = U.any(axis=0)
-        objective = _each_feature(fitted, rows, Y, U, np.arange(3), noisy)
+        objective = each_feature(fitted, rows, Y, U, np.arange(3), noisy)
         rng = np.random.default_rng(2)
         here = np.concatenate((fitted.theta, [np.log(0.05)], np.zeros(noisy.sum())))
         return fitted, rows, Y, U, objective, here + rng.uniform(-0.6, 0.6, size=(2, len(here)))
@@ -111,8 +113,8 @@ def test_features_that_are_left_out_do_not_count():
     X, Y = drawn(n=25)
     fitted, zero = Matern(Own(), Rest()).fit(None, X), np.zeros((25, 3))
     x = np.append(fitted.theta, np.log(0.05))
-    both = _each_feature(fitted, Rows.of(X), Y[:, [0, 2]], zero[:, [0, 2]], [0, 2], zero.any(axis=0)[[0, 2]])(x)[0]
-    alone = [_each_feature(fitted, Rows.of(X), Y[:, [f]], zero[:, [f]], [f], [False])(x)[0] for f in (0, 2)]
+    both = each_feature(fitted, Rows.of(X), Y[:, [0, 2]], zero[:, [0, 2]], [0, 2], zero.any(axis=0)[[0, 2]])(x)[0]
+    alone = [each_feature(fitted, Rows.of(X), Y[:, [f]], zero[:, [f]], [f], [False])(x)[0] for f in (0, 2)]
     assert both == pytest.approx(sum(alone))
 
 
@@ -166,7 +168,7 @@ class TestOptimum:
         scaled = learn_kernel(fitted, X, Y * [1e5, 1.0, 1e-9] + [0.0, 3.0, 0.0], zero).theta
         np.testing.assert_allclose(scaled, expected, atol=0.02)
         alone = learn_kernel(fitted, X, np.column_stack((Y[:, :2], np.full(50, 0.3))), zero).theta
-        pair = _each_feature(fitted, Rows.of(X), Y[:, :2], zero[:, :2], [0, 1], [False, False])
+        pair = each_feature(fitted, Rows.of(X), Y[:, :2], zero[:, :2], [0, 1], [False, False])
         nuggets = np.log(np.geomspace(1e-6, 1.0, 30))
         least = [min(pair(np.append(theta, g))[0] for g in nuggets) for theta in (alone, expected)]
         assert least[0] < least[1]
@@ -285,3 +287,32 @@ class TestSmall:
         X, Y = np.vstack((X, X)), np.vstack((Y, Y))
         learned = learn_kernel(Matern(Own(), Rest()).fit(None, X), X, Y, np.zeros_like(Y))
         assert np.isfinite(learned.theta).all()
+
+
+@pytest.mark.parametrize("noise", ["none", "by row"])
+def test_no_bit_depends_on_the_number_of_threads(noise):
+    """Enough rows that threads are used."""
+    X, Y = drawn(n=170, d=5)
+    Y[:, 4] = 0.2 * Y[:, 0] + Y[:, 1] ** 2
+    U = np.tile(NOISES[noise](170), (1, 2))[:, :5]
+    X = np.hstack((X, X[:, ::-1] ** 2))
+    found = set()
+    for n_jobs in (1, 2, 3):
+        with one_blas_thread():
+            kernel = learn_kernel(Matern(Own(), Rest()).fit(None, X), X, Y, U, n_jobs=n_jobs)
+            grams = feature_grams(kernel, Rows.of(X), 5)
+            parameters = fit_parameters(grams, Y, U, average=True, n_jobs=n_jobs)
+        found.add((kernel.theta.tobytes(), parameters.scale.tobytes(), parameters.nugget.tobytes()))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_one_kernel_for_all_features_with_noise_by_row(n_jobs):
+    X, Y = drawn(n=60)
+    U = NOISES["by row"](60)
+    K = RBF(1.0).fit(None, X).gram(X)
+    together = fit_parameters(K, Y, U, n_jobs=n_jobs)
+    for f in range(3):
+        alone = fit_parameters(K, Y[:, [f]], U[:, [f]])
+        np.testing.assert_allclose(together.scale[f], alone.scale[0], rtol=1e-3)
+        np.testing.assert_allclose(together.nugget[f], alone.nugget[0], rtol=1e-2, atol=1e-4)

@@ -299,3 +299,22 @@ def test_the_automatic_kernel_has_all_four_terms_and_few_for_many_features():
     large = make_kernel("auto", n_attributions=201)
     assert large == Matern(Rest(), Output(), WEG())
     assert not large.varies_by_feature
+
+
+@pytest.mark.parametrize("kept", [0, 2**22])
+@pytest.mark.parametrize("name", TERMS)
+def test_several_features_at_once(name, kept, monkeypatch):
+    """Whatever is kept with the rows: also for copies with other lengths, and for kernels lacking a term."""
+    monkeypatch.setattr("gpec.kernels.matern._KEPT", kept)
+    kernel, features = fitted(name), (2, 0)
+    shorter = kernel.with_theta(kernel.theta - 0.5)
+    others = [kernel.without(term) for term in kernel.terms_] if len(kernel.terms_) > 1 else []
+    W = np.random.default_rng(3).normal(size=(2, 25, 25))
+    W = W + W.transpose(0, 2, 1)
+    for one in (kernel, shorter, *others, kernel):
+        K, pull = one.grams_pullback(X, features)
+        alone = [one.gram_pullback(X, feature) for feature in features]
+        np.testing.assert_allclose(K, [matrix for matrix, _ in alone], atol=1e-12)
+        np.testing.assert_allclose(one.grams(X, features), K, atol=1e-6)
+        expected = np.sum([pull_one(own) for (_, pull_one), own in zip(alone, W, strict=True)], axis=0)
+        np.testing.assert_allclose(pull(W), expected, rtol=1e-9, atol=1e-12)

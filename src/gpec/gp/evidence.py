@@ -22,11 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
+from gpec._execution import Mapped, on_threads
 from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, Curve, deviance
 from gpec.gp._gram import Gram
+from gpec.gp._restricted import Restricted
 from gpec.typing import FloatArray, IntArray
 
 __all__ = [
@@ -77,29 +79,43 @@ def fixed_parameters(scale: float, d: int) -> Parameters:
 
 
 def fit_parameters(
-    K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray, *, average: bool = False
+    K: FloatArray | list[tuple[IntArray, Gram]],
+    Y: FloatArray,
+    U: FloatArray,
+    *,
+    average: bool = False,
+    n_jobs: int | None = None,
 ) -> Parameters:
     """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``.
 
     ``K (N, N)`` is the kernel matrix, or there is one for each group of features. They are those under which the
     attributions are most likely. ``average`` gives, for noisy features of at most 300 rows, the mean of the scale over
-    what the likelihood leaves open instead; see :func:`_average_scale`.
+    what the likelihood leaves open instead; see :func:`_average_scale`. No bit depends on ``n_jobs``, the number of
+    threads as joblib counts them.
     """
     d = Y.shape[1]
     grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)
     spread = spread_of(Y)
-    for features, gram in grams:
+
+    def work(group: tuple[IntArray, Gram], mapped: Mapped = map) -> None:
+        features, gram = group
         varies = features[spread[features] > 0]
         if not len(varies):
-            continue
+            return
         y = (Y[:, varies] - Y[:, varies].mean(axis=0)) / spread[varies]
         with np.errstate(over="ignore"):
             u = np.minimum(U[:, varies] / spread[varies] ** 2, LARGEST_NOISE)
         # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
         _, first, twin = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
-        s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average)
+        s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average, mapped)
         scale[varies], nugget[varies] = s[twin.ravel()] * spread[varies] ** 2, g[twin.ravel()]
+
+    with on_threads(n_jobs) as mapped:
+        if len(grams) == 1:
+            work(grams[0], mapped)
+        else:
+            list(mapped(work, grams))
     return Parameters(scale, nugget, free_mean=True)
 
 
@@ -110,7 +126,9 @@ def spread_of(Y: FloatArray) -> FloatArray:
     return np.where(spread > np.maximum(1e-13 * size, _LEAST_SPREAD), spread, 0.0)
 
 
-def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
+def _scale_and_nugget(
+    gram: Gram, y: FloatArray, u: FloatArray, average: bool, mapped: Mapped
+) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
     curve, noise = Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
     s, h = curve.best(noise)
@@ -120,10 +138,14 @@ def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -
         left = s * g  # variation that the kernel cannot explain: it stays what it is
         t = _average_scale(lambda t: curve.deviance(t, np.maximum(left / t, LEAST_NUGGET) + noise / t), s)
         s, g = np.where(noise > 0, t, s), np.where(noise > 0, np.maximum(left / t, LEAST_NUGGET), g)
-    for f in np.flatnonzero(np.ptp(u, axis=0) > 0):
-        s[f], g[f] = _varying_noise(gram.matrix, y[:, f], u[:, f], np.array([s[f], g[f]]))
+    K = gram.matrix
+
+    def with_varying_noise(f: int) -> None:
+        s[f], g[f] = _varying_noise(K, y[:, f], u[:, f], np.array([s[f], g[f]]))
         if averaged:
-            s[f], g[f] = _average_with_varying_noise(gram.matrix, y[:, f], u[:, f], s[f], g[f])
+            s[f], g[f] = _average_with_varying_noise(K, y[:, f], u[:, f], s[f], g[f])
+
+    list(mapped(with_varying_noise, np.flatnonzero(np.ptp(u, axis=0) > 0).tolist()))
     return s, g
 
 
@@ -146,11 +168,8 @@ def _average_with_varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, s: 
     left = s * g
 
     def at_scale(t: FloatArray) -> FloatArray:
-        L = cholesky(K + np.diag(np.maximum(left / t, LEAST_NUGGET) + u / t), lower=True)
-        white = solve_triangular(L, np.column_stack((y, np.ones(len(y)))), lower=True)
-        precision = float(white[:, 1] @ white[:, 1])
-        quadratic = white[:, 0] @ white[:, 0] - (white[:, 0] @ white[:, 1]) ** 2 / precision
-        return deviance(quadratic, 2 * np.log(np.diag(L)).sum() + np.log(precision), t, len(y) - 1)
+        found = Restricted(_with_noise(K, np.maximum(left / t, LEAST_NUGGET) + u / t), y[None])
+        return deviance(found.quadratic, found.logarithm, t, len(y) - 1)
 
     t = float(_average_scale(at_scale, np.array([s]))[0])
     return t, max(left / t, LEAST_NUGGET)
@@ -162,22 +181,15 @@ def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArra
 
     def objective(theta: FloatArray, some: slice = slice(None)) -> tuple[float, FloatArray]:
         (s, g), y_, u_ = np.exp(theta), y[some], u[some]
-        n = len(y_)
-        A = K[some, some] + np.diag(g + u_ / s)
+        freedom = len(y_) - 1
         try:
-            factor = cho_factor(A, lower=True)
+            found = Restricted(_with_noise(K[some, some], g + u_ / s), y_[None])
         except LinAlgError:  # noise beyond all measure drowns the kernel in rounding
             return np.inf, np.zeros(2)
-        inverse = cho_solve(factor, np.eye(n))
-        ones = inverse.sum(axis=1)
-        precision = float(ones.sum())
-        P = inverse - np.outer(ones, ones) / precision
-        Py = P @ y_
-        logarithm = 2 * np.log(np.diag(factor[0])).sum() + np.log(precision)
-        value = deviance(np.array(y_ @ Py), logarithm, s, n - 1)
-        by_h = np.diag(P) - Py**2 / s  # h = g + u / s
-        by_s = (n - 1) - y_ @ Py / s - by_h @ u_ / s
-        return float(value), np.array([by_s, g * by_h.sum()])
+        value = float(deviance(found.quadratic, found.logarithm, s, freedom)[0])
+        by_h = found.by_diagonal(np.array([s]))[0]  # h = g + u / s
+        by_s = freedom - found.quadratic[0] / s - by_h @ u_ / s
+        return value, np.array([by_s, g * by_h.sum()])
 
     # The surface is flat where the scale vanishes, so that a search from there would stay: look around first.
     some = slice(None, None, max(len(y) // _ROWS_FOR_STARTS, 1))
@@ -187,3 +199,10 @@ def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArra
     starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
     fits = [minimize(objective, x0, jac=True, method="L-BFGS-B", bounds=bounds) for x0 in starts]
     return np.asarray(np.exp(min(fits, key=lambda fit: float(fit.fun)).x))
+
+
+def _with_noise(K: FloatArray, h: FloatArray) -> FloatArray:
+    """``K + diag(h)``, as one of several matrices."""
+    A = np.array(K, order="C")[None]
+    np.einsum("fii->fi", A)[...] += h
+    return A

@@ -8,17 +8,18 @@ and the scale of a feature without noise is ``y' P y / (N - 1)``, the best.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 from scipy.stats.qmc import Halton
 
+from gpec._execution import on_threads
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
-from gpec.gp._curve import LEAST_NUGGET, Curve, deviance
+from gpec.gp._by_feature import Objective, each_feature
+from gpec.gp._curve import LEAST_NUGGET, Curve
 from gpec.gp._gram import Spectrum, feature_grams
 from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
@@ -26,9 +27,6 @@ from gpec.kernels.weg import settle
 from gpec.typing import FloatArray
 
 __all__ = ["learn_kernel"]
-
-# Free parameters -> the deviance, and its derivatives if they are asked for.
-Objective = Callable[..., tuple[float, FloatArray]]
 
 _ROWS = 300  # from which a kernel that serves all features is learned
 _ROWS_BY_FEATURE = 500  # and one that differs by feature
@@ -41,6 +39,22 @@ _STEPS, _POLISH, _GLANCE = 40, 15, 4  # of a search from each start, of the last
 _LEAST_NATS = 1.0  # a term that adds less is switched off: it does not pay for its length
 
 
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows with their attributions and noise. What is measured between rows is kept with them: ask for a part once."""
+
+    rows: Rows
+    y: FloatArray
+    u: FloatArray
+
+    def at_most(self, n: int) -> _Sample:
+        """``n`` of the rows, evenly spaced, or all."""
+        if n >= len(self.y):
+            return self
+        some = evenly_spaced(len(self.y), n)
+        return _Sample(self.rows[some], self.y[some], self.u[some])
+
+
 def learn_kernel(
     kernel: Kernel,
     X: Any,
@@ -48,6 +62,7 @@ def learn_kernel(
     U: FloatArray,
     output_scale: float | Literal["evidence"] = "evidence",
     start: Kernel | None = None,
+    n_jobs: int | None = None,
 ) -> Kernel:
     """The fitted kernel with the free parameters under which the attributions are most likely.
 
@@ -65,6 +80,8 @@ def learn_kernel(
         mean 0.
     start : Kernel, optional
         One learned for a similar task, from where the search sets out.
+    n_jobs : int, optional
+        Threads for a kernel that differs by feature, as joblib counts them. No bit depends on it.
 
     Notes
     -----
@@ -87,22 +104,22 @@ def learn_kernel(
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
-        return settle(_learn_by_feature(kernel, rows, y, u, varies, start))
+        return settle(_learn_by_feature(kernel, rows, y, u, varies, start, n_jobs))
     if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
     noise, d = u.mean(axis=0), Y.shape[1]
     learned = _learn_for_all(
         kernel,
-        len(y),
+        _Sample(rows, y, u),
         start,
-        lambda k, chosen: _all_features(k, rows[chosen], y[chosen], noise, varies, d, output_scale),
+        lambda k, some: _all_features(k, some.rows, some.y, noise, varies, d, output_scale),
     )
     return settle(learned)
 
 
 def _learn_for_all(
-    kernel: Kernel, n: int, start: Kernel | None, objective: Callable[[Kernel, Any], Objective]
+    kernel: Kernel, sample: _Sample, start: Kernel | None, objective: Callable[[Kernel, _Sample], Objective]
 ) -> Kernel:
     """The parameters of a kernel that serves all features; those of a Matern kernel are first sought on few rows."""
     bounds = kernel.bounds
@@ -111,8 +128,8 @@ def _learn_for_all(
         design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
         tried = np.vstack((tried, design))
     if not isinstance(kernel, Matern):
-        return kernel.with_theta(_search(objective(kernel, slice(None)), tried, bounds)[0])
-    return _search_and_weigh(kernel, n, tried, bounds, objective)
+        return kernel.with_theta(_search(objective(kernel, sample), tried, bounds)[0])
+    return _search_and_weigh(kernel, sample, tried, bounds, objective)
 
 
 def _all_features(
@@ -145,16 +162,19 @@ def _all_features(
 
 
 def _learn_by_feature(
-    kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, start: Kernel | None
+    kernel: Kernel,
+    rows: Rows,
+    y: FloatArray,
+    u: FloatArray,
+    features: Any,
+    start: Kernel | None,
+    n_jobs: int | None,
 ) -> Kernel:
     """Lengths, a nugget for all features, and a scale for each noisy one."""
     noisy = u.any(axis=0)
-
-    def objective(kernel: Kernel, chosen: Any) -> Objective:
-        return _each_feature(kernel, rows[chosen], y[chosen], u[chosen], features, noisy)
-
-    bounds = np.vstack((kernel.bounds, np.log([_NUGGETS, *[(1e-4, 1e2)] * int(noisy.sum())])))
-    here = np.concatenate((_warm(kernel, start), np.log([1e-2]), np.zeros(int(noisy.sum()))))
+    n_noisy = int(noisy.sum())
+    bounds = np.vstack((kernel.bounds, np.log([_NUGGETS, *[(1e-4, 1e2)] * n_noisy])))
+    here = np.concatenate((_warm(kernel, start), np.log([1e-2]), np.zeros(n_noisy)))
     here = np.clip(here, *bounds.T)
     tried = here[None]
     if start is None:
@@ -164,21 +184,28 @@ def _learn_by_feature(
         design = np.tile(here, (24, 1))
         design[:, :p] = np.clip(low + _halton(24, p) * (high - low), *bounds[:p].T)
         tried = np.vstack((tried, design))
-    return _search_and_weigh(kernel, len(y), tried, bounds, objective)
+    with on_threads(n_jobs) as mapped:
+        return _search_and_weigh(
+            kernel,
+            _Sample(rows, y, u),
+            tried,
+            bounds,
+            lambda k, some: each_feature(k, some.rows, some.y, some.u, features, noisy, mapped),
+        )
 
 
 def _search_and_weigh(
     kernel: Kernel,
-    n: int,
+    sample: _Sample,
     tried: FloatArray,
     bounds: FloatArray,
-    objective: Callable[[Kernel, Any], Objective],
+    objective: Callable[[Kernel, _Sample], Objective],
 ) -> Kernel:
-    """Starts on few of ``n`` rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
-    few, some, p = evenly_spaced(n, _ROWS_FOR_STARTS), evenly_spaced(n, _ROWS_FOR_NATS), kernel.n_dims
+    """Starts on few of the rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
+    few, some, p = sample.at_most(_ROWS_FOR_STARTS), sample.at_most(_ROWS_FOR_NATS), kernel.n_dims
     best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
-    if n > len(few):
-        best, _ = _search(objective(kernel, slice(None)), best[None], bounds, steps=_POLISH)
+    if few is not sample:
+        best, _ = _search(objective(kernel, sample), best[None], bounds, steps=_POLISH)
     kernel = kernel.with_theta(best[:p])
     if not isinstance(kernel, Matern):
         return kernel
@@ -207,47 +234,6 @@ def _weighed(
     kernel.nats_ = {name: nats for name, (nats, _) in lacking.items()}
     kernel.off_ = off
     return kernel
-
-
-def _each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any) -> Objective:
-    """The deviance by theta, the logarithm of the nugget, and those of the scales of noisy features."""
-    n, p = len(y), kernel.n_dims
-    ones = np.ones(n)
-
-    def objective(x: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
-        tried, g, scales = kernel.with_theta(x[:p]), np.exp(x[p]), np.exp(x[p + 1 :])
-        total, slope, i = 0.0, np.zeros(len(x)), 0
-        for column, feature in enumerate(features):
-            A, pull = tried.gram_pullback(rows, feature) if gradient else (tried.gram(rows, feature), None)
-            A[np.diag_indices(n)] += g + (u[:, column] / scales[i] if noisy[column] else 0.0)
-            L, info = dpotrf(A, lower=1, clean=1)
-            if info:  # a matrix of rounding
-                return 1e30, np.zeros(len(x))
-            white = solve_triangular(L, np.column_stack((y[:, column], ones)), lower=True, check_finite=False)
-            precision = float(white[:, 1] @ white[:, 1])
-            quadratic = float(white[:, 0] @ white[:, 0] - (white[:, 0] @ white[:, 1]) ** 2 / precision)
-            s = scales[i] if noisy[column] else max(quadratic / (n - 1), 1e-300)
-            logarithm = 2 * np.log(np.diag(L)).sum() + np.log(precision)
-            total += float(deviance(quadratic, logarithm, s, n - 1))
-            if pull is not None:
-                Py, one = solve_triangular(L, white, lower=True, trans="T", check_finite=False).T
-                Py = Py - one * ((white[:, 0] @ white[:, 1]) / precision)
-                halves = np.column_stack((one / np.sqrt(precision), Py / np.sqrt(s)))
-                # A^-1 comes as its lower half: against symmetric matrices twice that, less the diagonal, is as good
-                W, _ = dpotri(L, lower=1)
-                diagonal = np.diag(W).copy()
-                W *= 2.0
-                W[np.diag_indices(n)] = diagonal
-                W -= halves @ halves.T
-                diagonal -= np.einsum("ij,ij->i", halves, halves)
-                slope[:p] += pull(W)
-                slope[p] += g * diagonal.sum()
-                if noisy[column]:
-                    slope[p + 1 + i] = (n - 1) - quadratic / s - diagonal @ u[:, column] / s
-            i += int(noisy[column])
-        return total, slope
-
-    return objective
 
 
 def _search(

@@ -131,6 +131,20 @@ class Kernel(SklearnKernel, ABC):
         K, gradient = self.gram_gradient(X, feature)
         return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
 
+    def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
+        """:meth:`gram` of several features ``(F, n, n)``."""
+        return np.stack([self.gram(rows, feature) for feature in features])
+
+    def grams_pullback(
+        self, rows: Rows, features: tuple[int, ...]
+    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """:meth:`gram_pullback` of several features ``(F, n, n)``; the function takes as many ``W`` and sums."""
+        found = [self.gram_pullback(rows, feature) for feature in features]
+        pulls = [pull for _, pull in found]
+        return np.stack([K for K, _ in found]), lambda W: np.sum(
+            [pull(w) for pull, w in zip(pulls, W, strict=True)], axis=0
+        )
+
     @property
     def theta(self) -> FloatArray:
         """Logarithms of the free parameters."""

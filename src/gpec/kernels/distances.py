@@ -54,6 +54,11 @@ class Distance(Kernel):
     def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
         """Squared distances ``(n, K)`` of each row of ``X`` to its own ``K`` rows of ``Y``, before the length."""
 
+    @property
+    def _measure(self) -> tuple[Any, ...]:
+        """What tells it apart from others of its class: whoever has the same, but for the length, measures the same."""
+        return (self,)
+
     def check(self) -> None:
         check_auto("length", self.length, word="evidence")
 
@@ -103,6 +108,7 @@ class Own(Distance):
     """Distance between the values of the feature that is explained; 0 or 1, times its scale, for categories."""
 
     varies_by_feature = True
+    _measure = ()
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         column = asked_about(feature)
@@ -121,6 +127,8 @@ class Own(Distance):
 
 class Rest(Distance):
     """Distance between the rows, without the feature that is explained where :class:`Own` counts that apart."""
+
+    _measure = ()
 
     def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
         def whole(X: Rows) -> FloatArray:
@@ -157,6 +165,11 @@ class Output(Distance):
         spread = answers_of(rows.outputs, rows.regression).std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
         super()._fit(graph, rows)
+
+    @property
+    def _measure(self) -> tuple[Any, ...]:
+        self._require_fitted("spread_")
+        return (self.spread_,)
 
     def _of(self, rows: Rows) -> FloatArray:
         self._require_fitted("spread_")
@@ -232,10 +245,7 @@ class Between(Distance):
 
     @property
     def _measure(self) -> tuple[Any, Any]:
-        """What tells this distance apart from others, and whose it is: copies with other lengths measure the same.
-
-        While the kernel itself is being learned, each copy measures anew.
-        """
+        """A token that copies share, and whose it is: while the kernel itself is being learned, each measures anew."""
         token = vars(self).get("_token", self.kernel_)
         return token, self.kernel_ if self.kernel_.n_dims else token
 
@@ -314,23 +324,24 @@ def pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
 
 def gradient_of(terms: list[tuple[Distance, int | None]], rows: Rows) -> tuple[FloatArray, FloatArray]:
     found = [term.squared_gradient(rows, feature) for term, feature in terms]
-    K, decay = matern_and_decay(found)
+    K, decay = matern_and_decay(np.sum([squared for squared, _ in found], axis=0))
     slopes = [-1.5 * a * decay * slope for _, slopes in found for a, slope in slopes]
     return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
 
 
-def matern_and_decay(found: list[tuple[FloatArray, list[Slope]]]) -> tuple[FloatArray, FloatArray]:
-    """``k`` and ``exp(-sqrt(3) d)``; the derivative of ``k`` by the squared distance is -3/2 of the latter."""
-    total = found[0][0].copy()
-    for squared, _ in found[1:]:
-        total += squared
-    np.fill_diagonal(total, 0.0)
-    np.sqrt(total, out=total)
-    total *= _ROOT3
-    decay = np.exp(-total)
-    total += 1.0
-    total *= decay
-    return total, decay
+def matern_and_decay(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``k`` and ``exp(-sqrt(3) d)`` of squared distances ``(..., n, n)`` between the same rows, which are overwritten.
+
+    The derivative of ``k`` by the squared distance is -3/2 of the latter.
+    """
+    np.einsum("...ii->...i", squared)[...] = 0.0
+    np.sqrt(squared, out=squared)
+    squared *= _ROOT3
+    decay = np.negative(squared)
+    np.exp(decay, out=decay)
+    squared += 1.0
+    squared *= decay
+    return squared, decay
 
 
 def _towards(kernel: Kernel, Y: Rows, feature: int | None) -> tuple[Cross, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,6 +67,11 @@ class Effect(Distance):
             return np.asarray(own[:, None] - exchanged.mean(axis=2))
 
         return rows.once(("effects", id(self.others_)), (self.others_,), compute)
+
+    @property
+    def _measure(self) -> tuple[Any, ...]:
+        self._require_fitted("spread_")
+        return (self.others_, self.spread_)
 
     def _of(self, rows: Rows, feature: int | None) -> FloatArray:
         self._require_fitted("spread_")

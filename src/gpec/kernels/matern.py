@@ -27,6 +27,8 @@ from gpec.typing import FloatArray
 
 __all__ = ["Matern"]
 
+_KEPT = 2**22  # squared distances of a term, all features together
+
 
 class Matern(Composed):
     """Matern-3/2 kernel of distances that add inside it.
@@ -118,13 +120,59 @@ class Matern(Composed):
     ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         rows = Rows.of(X)
         found = [part.squared_gradient(rows, own) for part, own in self._asked(feature)]
-        K, decay = matern_and_decay(found)
+        K, decay = matern_and_decay(np.sum([squared for squared, _ in found], axis=0))
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
             return np.array([-1.5 * a * np.vdot(V, slope) for _, slopes in found for a, slope in slopes])
 
         return K, pull
+
+    def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
+        return self.grams_pullback(rows, features)[0]
+
+    def grams_pullback(
+        self, rows: Rows, features: tuple[int, ...]
+    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        asked = self._asked(features[0])
+        if any(part.n_dims > len(part._free()) for part, _ in asked):  # distances that change with theta
+            return super().grams_pullback(rows, features)
+        terms = [(self._squares(part, rows, features, own), part.length_**-2.0) for part, own in asked]
+        total = np.zeros((len(features), len(rows), len(rows)))
+        for squared, weight in terms:
+            total += squared * weight
+        K, decay = matern_and_decay(total)
+
+        def pull(W: FloatArray) -> FloatArray:
+            V = W * decay
+            all_features = V.sum(axis=0)
+            return np.array(
+                [
+                    3.0 * weight * np.vdot(squared, V if squared.ndim == 3 else all_features)
+                    for (squared, weight), (part, _) in zip(terms, asked, strict=True)
+                    if part._free()
+                ]
+            )
+
+        return K, pull
+
+    def _squares(self, part: Distance, rows: Rows, features: tuple[int, ...], own: int | None) -> FloatArray:
+        """Squared distances of a term before its length: ``(F, n, n)``, or ``(n, n)`` if they serve all features.
+
+        They are kept with the rows if those of all features are not too many.
+        """
+        differs = part.varies_by_feature or (isinstance(part, Rest) and own is not None)
+
+        def compute() -> FloatArray:
+            if not differs:
+                return part._squared_to(rows, own)(rows)
+            return np.stack([part._squared_to(rows, feature)(rows) for feature in features])
+
+        if differs and rows.n_features * len(rows) ** 2 > _KEPT:
+            return compute()
+        owners = part._measure
+        key = ("squares", type(part), features if differs else own is None, *map(id, owners))
+        return rows.once(key, owners, compute)
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
         return gradient_of(self._asked(feature), Rows.of(X))

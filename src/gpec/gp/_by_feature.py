@@ -1,0 +1,72 @@
+"""How likely attributions are under a kernel that differs by feature: a Cholesky factor for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from gpec._execution import Mapped
+from gpec.data import Rows
+from gpec.gp._curve import deviance
+from gpec.gp._restricted import Restricted
+from gpec.kernels import Kernel
+from gpec.typing import FloatArray
+
+__all__ = ["Objective", "each_feature"]
+
+# Free parameters -> the deviance, and its derivatives if they are asked for.
+Objective = Callable[..., tuple[float, FloatArray]]
+
+_NUMBERS_AT_ONCE = 2**18  # of the matrices of a block: they fit into the cache, and loops in C are long
+_BLOCKS = 4  # at least, if there are as many features
+_WORTH_THREADS = 150  # rows: matrices of fewer take less time than handing them over
+
+
+def each_feature(
+    kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any, mapped: Mapped = map
+) -> Objective:
+    """The deviance by theta, the logarithm of a nugget for all, and those of the scales of noisy features.
+
+    ``y (n, d)`` are attributions of mean 0 and ``u`` their noise; a feature without noise has its best scale. Features
+    are taken in blocks of a fixed size, so that no bit depends on who takes which.
+    """
+    n, p, features, noisy = len(y), kernel.n_dims, np.asarray(features), np.asarray(noisy)
+    size = max(1, min(_NUMBERS_AT_ONCE // n**2, -(-len(features) // _BLOCKS)))
+    blocks = [slice(start, start + size) for start in range(0, len(features), size)]
+    twice = 2.0 * np.tri(n) - np.eye(n)  # against symmetric matrices the lower half counts twice
+    if n < _WORTH_THREADS:
+        mapped = map
+    kernel.grams(rows, (int(features[0]),))  # what features share is with the rows before threads ask for it
+
+    def objective(x: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
+        tried, g, scales = kernel.with_theta(x[:p]), np.exp(x[p]), np.ones(len(features))
+        scales[noisy] = np.exp(x[p + 1 :])
+
+        def work(block: slice) -> tuple[float, FloatArray, float, FloatArray]:
+            own, noise = tuple(map(int, features[block])), u.T[block]
+            A, pull = tried.grams_pullback(rows, own) if gradient else (tried.grams(rows, own), None)
+            np.einsum("fii->fi", A)[...] += g + noise / scales[block, None]
+            found = Restricted(A, y.T[block])
+            best = np.maximum(found.quadratic / (n - 1), 1e-300)
+            s = np.where(noisy[block], scales[block], best)
+            total = float(deviance(found.quadratic, found.logarithm, s, n - 1).sum())
+            if pull is None:
+                return total, np.zeros(p), 0.0, np.zeros(len(A))
+            W, Z = found.by_matrix(s)
+            by_noise = np.einsum("fii->fi", W) - np.einsum("fin,fin->fn", Z, Z)
+            W *= twice
+            W -= np.matmul(Z.transpose(0, 2, 1), Z)
+            by_scale = (n - 1) - found.quadratic / s - np.einsum("fn,fn->f", by_noise, noise) / s
+            return total, pull(W), float(g * by_noise.sum()), by_scale
+
+        try:
+            totals, by_theta, by_nugget, by_scale = zip(*mapped(work, blocks), strict=True)
+        except LinAlgError:  # a matrix of rounding
+            return 1e30, np.zeros(len(x))
+        slope = np.concatenate((np.sum(by_theta, axis=0), [sum(by_nugget)], np.concatenate(by_scale)[noisy]))
+        return sum(totals), slope
+
+    return objective

@@ -1,0 +1,53 @@
+"""Attributions of unknown mean under several matrices ``A = K + diag(h)``: the terms of the deviance (see evidence)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from gpec.gp._lapack import backward, cholesky, forward, inverse
+from gpec.typing import FloatArray
+
+__all__ = ["Restricted"]
+
+
+class Restricted:
+    """``quadratic = y' P y`` and ``logarithm = log|A| + log(1' A^-1 1)``, one of each for a feature.
+
+    Parameters
+    ----------
+    A : array of shape (F, n, n)
+        Matrices, which are overwritten; of each the lower half is read.
+    y : array of shape (F, n)
+        Attributions.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive definite.
+    """
+
+    def __init__(self, A: FloatArray, y: FloatArray) -> None:
+        if not cholesky(A):
+            raise LinAlgError("The kernel matrix with noise is not positive definite.")
+        self._A, self._diagonal = A, np.einsum("fii->fi", A)  # seen, not copied
+        self._pairs = np.ones((len(A), 2, A.shape[1]))
+        self._pairs[:, 0] = y
+        forward(A, self._pairs)
+        (yy, self._mixed), (_, self._precision) = np.einsum("fin,fjn->ijf", self._pairs, self._pairs)
+        self.quadratic: FloatArray = yy - self._mixed**2 / self._precision
+        self.logarithm: FloatArray = 2 * np.log(self._diagonal).sum(axis=1) + np.log(self._precision)
+
+    def by_matrix(self, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The lower half of ``A^-1`` and ``Z (F, 2, n)``: ``A^-1 - Z' Z = P - P y y' P / s``. To be asked once."""
+        A, Z = self._A, self._pairs
+        backward(A, Z)
+        inverse(A)
+        Z[:, 0] -= Z[:, 1] * (self._mixed / self._precision)[:, None]
+        Z /= np.sqrt(np.stack((s, self._precision), axis=1))[:, :, None]
+        return A, Z
+
+    def by_diagonal(self, s: FloatArray) -> FloatArray:
+        """The diagonals ``(F, n)`` of these, where nothing else is wanted."""
+        _, Z = self.by_matrix(s)
+        return np.asarray(self._diagonal - np.einsum("fin,fin->fn", Z, Z))
