@@ -30,8 +30,9 @@ def models():
         yield name, model.fit(X, data.y), explainer, X[np.random.default_rng(SEED).permutation(len(X))[:ROWS]]
 
 
-def fit(model, explainer, X, n_jobs):
-    g = gpec.GPEC(model, explainer, n_boundary=5_000, random_state=SEED, n_jobs=n_jobs, progress=False)
+def fit(model, explainer, X, n_jobs, n_explained=200):
+    how = {"n_boundary": 5_000, "n_explained": n_explained, "random_state": SEED, "progress": False}
+    g = gpec.GPEC(model, explainer, n_jobs=n_jobs, **how)
     started = time.perf_counter()
     g.fit(X)
     return g, time.perf_counter() - started
