@@ -1,5 +1,6 @@
 """``explain(..., checkpoint=folder)``: what is done stays done, and the result is the same to the bit."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -206,7 +207,7 @@ def test_killed_it_ends_with_the_same_bits(make_auto, X, tmp_path):
     g = make_auto(kernel="weg").fit(X)
     g.save(tmp_path / "g.gpec")
     command = [sys.executable, "-c", SCRIPT, tmp_path / "g.gpec", tmp_path / "kept", tmp_path / "e.gpec"]
-    environment = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     for moment in (["explained", "6"], ["written", "4"], []):
         done = subprocess.run([*command, *moment], env=environment, check=False)  # noqa: S603
         assert done.returncode == (-signal.SIGKILL if moment else 0)

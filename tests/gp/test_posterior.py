@@ -176,10 +176,10 @@ class TestByFeature:
             root = np.linalg.cholesky(p.kernel.gram(p.X, f) + 0.01 * np.eye(60))
             p.Y[:, f] = root @ rng.normal(size=60)
         found = fit_parameters(feature_grams(p.kernel, Rows.of(p.X), 3), p.Y, zero)
-        for f in range(3):
+        for f in range(3):  # of a minimum half of the digits can be known
             alone = fit_parameters(p.kernel.gram(p.X, f), p.Y[:, [f]], zero[:, [f]])
-            assert found.scale[f] == pytest.approx(alone.scale[0], rel=1e-12)
-            assert found.nugget[f] == pytest.approx(alone.nugget[0], rel=1e-12)
+            assert found.scale[f] == pytest.approx(alone.scale[0], rel=1e-6)
+            assert found.nugget[f] == pytest.approx(alone.nugget[0], rel=1e-6)
         foreign = fit_parameters(p.kernel.gram(p.X, 0), p.Y, zero)
         assert (np.abs(np.log(foreign.nugget[1:] / found.nugget[1:])) > 0.5).all()
 
