@@ -143,3 +143,14 @@ def test_levels_beyond_the_fresh_rows_are_refused():
     Calibration().require_told("explainer", 0.99)
     with pytest.raises(InputError, match=r"A level of 0\.95 needs at least 19 rows to calibrate with, got 10"):
         few.require_told("explainer", 0.95)
+
+
+def test_changes_alone():
+    """Scores of 0 count for nothing: what is left has the quantile of a sample of its own."""
+    some = np.random.default_rng(0).uniform(1, 2, size=(40, 2, 1))
+    many = np.concatenate((some, np.zeros((380, 2, 1))))
+    np.testing.assert_array_equal(scores(many).quantile_of_changes(0.9), scores(some).quantile(0.9))
+    assert (scores(many).quantile(0.9) < 1).all()
+    few = np.concatenate((some[:3], np.zeros((397, 2, 1))))
+    np.testing.assert_array_equal(scores(few).quantile_of_changes(0.9), some[:3].max(axis=0))
+    assert not scores(np.zeros((30, 2, 1))).quantile_of_changes(0.9).any()

@@ -26,7 +26,7 @@ from gpec.typing import FloatArray
 __all__ = ["calibrate_on", "check_given", "check_itself"]
 
 _PAIRS = 40  # explained rows of which one similar row is explained, too
-_ROUNDING = 1e-9  # of the size of attributions
+_ROUNDING = 1e-9  # of the size of a row's attributions
 
 
 def calibrate_on(fitted: Fitted, rows: Rows, given: Attribution | None, now: Execution) -> Calibration:
@@ -74,7 +74,7 @@ def check_itself(fitted: Fitted, now: Execution) -> Fitted:
     rows, seed = fitted.layers[0].posterior.rows, derived_seed(fitted.ground.seed, "difficulty")
     fitted = replace(fitted, difficulty=Difficulty.learn(rows, residual, std, seen.draw.weights, seed))
     residual, std = left_out_values(fitted)
-    scores = _score(residual[drawn], std[drawn], seen.attribution.values)
+    scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
     value, similar = Scores(scores, seen.draw.weights[drawn], fresh=False), None
     if not seen.given and fitted.ground.explainer is not None:
         few = np.flatnonzero(drawn)[:_PAIRS]
@@ -113,6 +113,10 @@ def _score_changes(
 
 
 def _score(off: FloatArray, std: FloatArray, values: FloatArray) -> FloatArray:
-    """``|off| / std``, nothing where both are but rounding."""
-    size = np.maximum(np.abs(off) - _ROUNDING * np.abs(values).max(), 0.0)
-    return np.asarray(np.divide(size, std, out=np.where(size > 0, np.finfo(np.float64).max, 0.0), where=std > 0))
+    """``|off| / std``; where no change at all is expected, 0 if there is none but rounding."""
+    off = np.abs(off)
+    rounding = _ROUNDING * np.abs(values).max(axis=1, keepdims=True)
+    certain = np.where(off > rounding, np.finfo(np.float64).max, 0.0)
+    with np.errstate(over="ignore"):
+        score = np.divide(off, std, out=certain, where=std > 0)
+    return np.asarray(np.minimum(score, np.finfo(np.float64).max))

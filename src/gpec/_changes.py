@@ -29,7 +29,8 @@ __all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
 
 _BLOCK = 128  # rows whose similar rows are looked at together
 _ROWS = 4_096  # whose difficulty is looked up together
-_LEAST = 1e-12  # of the largest scale: the least variance of what was not observed
+_LEAST = 1e-12  # of the scale: the least variance of what was not observed
+_VARIED = 1e-24  # of the largest scale: a scale below it is rounding, and the feature did not vary
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
             quiet = variance
             if u.any() or layer.posterior.U.any():
                 quiet = _given(layer, rows, others, y, np.zeros_like(u), known[at], total, noisy=False)[1]
-            change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least))
+            change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least[:, c]))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
             some["offset"][:, :, c], some["deviation"][:, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
@@ -116,9 +117,12 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
     return residual, std if fitted.difficulty is None else fitted.difficulty.scaled(std, fitted.difficulty.left_out)
 
 
-def _least_variance(fitted: Fitted) -> float:
-    """Below this nothing is known of a feature but that it did not vary."""
-    return _LEAST * max(float(layer.posterior.scale.max()) for layer in fitted.layers) or np.finfo(np.float64).tiny
+def _least_variance(fitted: Fitted) -> FloatArray:
+    """Below this nothing is known of a feature, ``(d, c)``; if it did not vary, the features that did say how much."""
+    scale = np.stack([layer.posterior.scale for layer in fitted.layers], axis=1)
+    largest = float(scale.max())
+    least = _LEAST * np.where(scale > _VARIED * largest, scale, largest)
+    return np.maximum(least, np.finfo(np.float64).tiny)
 
 
 def _given(

@@ -20,7 +20,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec._progress import Progress
-from gpec._sending import Parcel, in_turn, scheduler_lost, send
+from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, send
 from gpec.errors import ClusterError
 from gpec.typing import FloatArray, IntArray
 
@@ -136,16 +136,17 @@ def _raised_or_found(found: Any, error: BaseException | None) -> Any:
 
 
 def on_cluster(
-    work: Callable[[slice], T], n_jobs: int | None, *, alone: bool
+    work: Callable[[slice], T], n_jobs: int | None, *, alone: bool, **parts: Any
 ) -> tuple[Callable[[slice], T], int | None]:
     """``work`` done by workers, and threads enough to wait for all of them, inside ``parallel_config("dask")``.
 
-    Elsewhere both are returned as they are. With ``alone`` the threads of a worker take turns.
+    Elsewhere both are returned as they are. With ``alone`` the threads of a worker take turns. ``parts`` of the work
+    are named by the error if they cannot be sent.
     """
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
         return work, n_jobs
-    sent = send(client, Parcel.of(work=work))
+    sent = send(client, Parcel.of(**parts, work=work))
 
     def there(part: slice) -> T:
         future = None
@@ -154,6 +155,12 @@ def on_cluster(
             found: T = future.result()
             return found
         except Exception as error:
+            if type(error).__name__ == "KilledWorker":
+                raise ClusterError(
+                    f"Rows {part.start} to {part.stop - 1} of those to explain were with several workers when they "
+                    "died, most likely for lack of memory; give workers more memory or fewer threads. fit(..., "
+                    "checkpoint=path) keeps what is done, and a second call goes on from there."
+                ) from error
             if (future is not None and future.status == "error") or not scheduler_lost(client, error):
                 raise
             raise ClusterError(
@@ -165,7 +172,7 @@ def on_cluster(
 
 
 def _done_there(parcel: Parcel, part: slice, alone: bool) -> Any:
-    with one_blas_thread(), in_turn(alone):
+    with errors_that_travel(), one_blas_thread(), in_turn(alone):
         return parcel.open()["work"](part)
 
 

@@ -142,6 +142,7 @@ class Fitted:
         ground = self.ground
         return {
             "settings": ground.settings.state(),
+            "model_output": ground.model.output,
             "schema": ground.schema.state(),
             "background": ground.background,
             "seed": ground.seed,

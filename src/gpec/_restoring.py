@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isroutine
 from typing import Any
 
 from gpec._fitted import Fitted, Layer, Observation, Probe
@@ -31,7 +32,10 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
         Probe(**state["probe"]),
         BoundarySample.from_state(state["boundary"]),
     )
-    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    stated = settings.model_output
+    if stated == "auto" and isroutine(model):  # a function does not tell what it returns; the model that was fitted did
+        stated = state["model_output"]
+    checked = Model(model, schema, model_output=stated, threshold=settings.threshold)
     probe.require_same(checked)
     boundary.require_belongs(checked, int(state["seed"]))
     groups = Groups.of(settings.groups, schema)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import socket
+import traceback
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
 from gpec._version import __version__
-from gpec.errors import ClusterError, MissingExtraError, ParameterTypeError
+from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Parcel", "in_turn", "pass_on", "scheduler_lost", "send"]
+__all__ = ["Parcel", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send"]
 
 T = TypeVar("T")
 
@@ -52,7 +55,7 @@ class Parcel:
         """The objects, which must not be changed."""
         with _UNPACKING:
             if self.digest not in _unpacked:
-                _unpacked[self.digest] = pickle.loads(self.content)  # noqa: S301  packed by our user
+                _unpacked[self.digest] = _loaded(self.content)
             _unpacked.move_to_end(self.digest)
             while len(_unpacked) > _MOST:
                 _unpacked.popitem(last=False)
@@ -60,8 +63,25 @@ class Parcel:
             return found
 
 
+def _loaded(content: bytes) -> Any:
+    try:
+        return pickle.loads(content)  # noqa: S301  packed by our user
+    except ImportError as error:
+        raise ClusterError(
+            f"A process on {socket.gethostname()} cannot import what the model or the explainer needs ({error}); "
+            "install it there, or have the process started where it is found."
+        ) from error
+
+
 def send(client: Any, thing: T) -> Any:
     """A future of it: each worker gets it once, and again from the scheduler if all who had it are gone."""
+    if not client.nthreads():
+        address = client.scheduler.address
+        warnings.warn(
+            f"The scheduler at {address} has no workers; the work waits for some ('dask worker {address}').",
+            ClusterWarning,
+            stacklevel=2,
+        )
     _require_package(client)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
@@ -78,6 +98,29 @@ def scheduler_lost(client: Any, error: BaseException) -> bool:
     from distributed import CancelledError
 
     return isinstance(error, (CancelledError, CommClosedError)) or client.status != "running"
+
+
+@contextmanager
+def errors_that_travel() -> Iterator[None]:
+    """A context for work in another process: a cause that cannot be sent, such as a user's exception, becomes text."""
+    try:
+        yield
+    except GPECError as error:
+        cause = error.__cause__
+        if cause is not None and not _travels(cause):
+            error.__cause__ = RuntimeError("".join(traceback.format_exception(cause)))
+            error.__context__ = None
+        raise
+
+
+def _travels(error: BaseException | None) -> bool:
+    while error is not None:
+        try:
+            pickle.loads(_cloudpickle().dumps(error, protocol=5))  # noqa: S301  packed here
+        except Exception:
+            return False
+        error = error.__cause__ or error.__context__
+    return True
 
 
 def in_turn(alone: bool) -> AbstractContextManager[Any]:

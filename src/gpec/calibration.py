@@ -18,6 +18,8 @@ from gpec.typing import FloatArray
 
 __all__ = ["Calibration", "Scores", "rows_needed"]
 
+_NOTHING = 1e-6  # a score below it is rounding: nothing has changed
+
 
 def rows_needed(level: float) -> int:
     """The least number of equally weighted rows whose scores can tell a quantile at this level.
@@ -62,10 +64,23 @@ class Scores:
             raise InputError(
                 f"A level of {level:g} needs at least {rows_needed(level)} rows to calibrate with, got {len(self)}."
             )
+        return self._quantile(level, self._weights * np.ones_like(self.values))
+
+    def quantile_of_changes(self, level: float) -> FloatArray:
+        """The same among the rows whose score is not 0; 0 where there are none. With few of them it is the greatest."""
+        return self._quantile(level, np.where(self.values > _NOTHING, self._weights, 0.0))
+
+    @property
+    def _weights(self) -> FloatArray:
+        """With the axes of the scores."""
+        return np.asarray(self.weights.reshape(-1, *[1] * (self.values.ndim - 1)))
+
+    def _quantile(self, level: float, weights: FloatArray) -> FloatArray:
+        """By feature and output, with weights of their own."""
         order = np.argsort(self.values, axis=0, kind="stable")
         ranked = np.take_along_axis(self.values, order, axis=0)
-        reached = self.weights[order].cumsum(axis=0)
-        needed = level * (self.weights.sum() + self.weights.mean()) * (1 - 1e-12)
+        reached = np.take_along_axis(weights, order, axis=0).cumsum(axis=0)
+        needed = level * (reached[-1] + self.weights.mean()) * (1 - 1e-12)
         place = np.minimum((reached < needed).sum(axis=0), len(self) - 1)
         return np.asarray(np.take_along_axis(ranked, place[None], axis=0)[0])
 

@@ -65,7 +65,7 @@ class Difficulty:
         target = (size / np.where(mean > 0, mean, 1.0)).reshape(N, d * c)
         forest = RandomForestRegressor(
             _TREES, min_samples_leaf=_LEAST_IN_LEAF, oob_score=True, random_state=seed % 2**32, n_jobs=1
-        ).fit(_seen(rows), target)
+        ).fit(_seen(rows), target.ravel() if d * c == 1 else target)
         found = cls._of(forest, mean, np.asarray(forest.oob_prediction_).reshape(N, d, c))
         drawn = weights > 0
         plain, scaled = (

@@ -188,10 +188,25 @@ class SimilarRows(_Calibrated):
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
         return mixture_quantile(self.offset, self.deviation, level)
 
+    def _quantile(self, scores: Scores, level: float) -> FloatArray:
+        """At least 1, or what changes need if that is less: most similar rows may not change at all, as with trees.
+
+        Their quantile would be 0, and rows that do change would get an interval without width.
+        """
+        return np.maximum(super()._quantile(scores, level), self._least(scores, level))
+
+    def _least(self, scores: Scores, level: float) -> FloatArray:
+        least = np.minimum(scores.quantile_of_changes(level), 1.0)
+        return np.asarray(least[None] if self.of_rows else least)
+
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-        own = mixture_quantile(self.offset, self.deviation, self._usual())
-        wider = np.divide(self.half_width(std, self._usual()), own, out=np.ones_like(own), where=own > 0)[..., None]
-        return values[..., None] + wider * self.offset, wider * self.deviation
+        usual = self._usual()
+        own = mixture_quantile(self.offset, self.deviation, usual)
+        wider = np.divide(self.half_width(std, usual), own, out=np.ones_like(own), where=own > 0)
+        if self.scores is not None:  # that most do not change says nothing against what is predicted of those that do
+            few_change = super()._quantile(self.scores, usual) < self._least(self.scores, usual)
+            wider = np.where(few_change, np.maximum(wider, 1.0), wider)
+        return values[..., None] + wider[..., None] * self.offset, wider[..., None] * self.deviation
 
     def statement(self, level: float) -> str:
         return (

@@ -82,9 +82,10 @@ def test_wrong_commands(folder):
 
 
 def test_a_level_that_is_none(folder):
-    result = explain("--out", "e.csv", "--level", "1.5")
-    assert result.exit_code == 1
-    assert "confidence_level" in the_line(result) or "level" in the_line(result)
+    result = explain("--out", "e.csv", "--level", "95")
+    assert result.exit_code == 2
+    assert "'--level': 95 must lie between 0 and 1, such as 0.95." in the_line(result)
+    assert not list(folder.glob("*.partial"))  # nothing was begun
 
 
 def test_warnings_are_one_line(folder, monkeypatch):

@@ -92,3 +92,37 @@ def test_a_scheduler_for_a_single_table(folder):
     done = call("explain", "new.csv", "--model", "credit_model:model", "--out", "e.csv", "--scheduler", "tcp://h:1")
     assert done.exit_code == 2
     assert "this is for a folder of Parquet files, and new.csv is none." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "is not empty; pass --resume to go on"),
+        (["--restart", "--scheduler", "tcp://127.0.0.1:9"], "There is no scheduler at tcp://127.0.0.1:9"),
+        (["--restart", "--resume"], "leave out --resume or --restart"),
+    ],
+)
+def test_refused_before_the_fit(files, monkeypatch, words, message):
+    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    assert explain("--fitted", "g.gpec", "--attribution", "posterior").exit_code == 0
+
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(gpec.GPEC, "fit", never)
+    done = explain("--background", "train.csv", *QUICK, *words)
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
+    assert not (files / "out.partial").exists()
+
+
+def test_stopped_by_the_user(files, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpec.distributed._running.explain_file", stop)
+    done = explain("--fitted", "g.gpec")
+    assert done.exit_code == 130
+    assert "Stopped. 0 of 2 partitions are done and kept in" in done.stderr
+    assert "; --resume goes on from there." in done.stderr
+    assert not (files / "out.partial").exists()

@@ -243,6 +243,9 @@ class NotInstalled:
     def __init__(self, scheduler):
         self.scheduler = scheduler
 
+    def nthreads(self):
+        return {"tcp://a:1": 1, "tcp://b:2": 1}
+
     def run(self, function, on_error):
         lacks = function() if self.scheduler else Exception("ModuleNotFoundError(\"No module named 'gpec'\")")
         return {"tcp://a:1": OSError("gone"), "tcp://b:2": lacks}
@@ -299,3 +302,50 @@ def test_the_error_of_an_explainer_there(make_auto, rows, client):
         pytest.raises(gpec.errors.ExplainerError, match="The explainer raised ValueError on rows 0 to 24 of 25: boom"),
     ):
         make_auto(curved, broken).fit(rows)
+
+
+class Locked:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, X):
+        return curved(X)
+
+
+def test_a_model_that_cannot_be_sent_for_a_fit(make_auto, rows, client):
+    with (
+        joblib.parallel_config("dask", client=client),
+        pytest.raises(gpec.errors.ParameterTypeError, match=r"^The model \(Locked\) cannot be sent to other processes"),
+    ):
+        make_auto(Locked(), slopes).fit(rows)
+
+
+def test_a_model_that_ends_its_worker(make_auto, rows, tmp_path):
+    def deadly(X):
+        if np.asarray(X)[:, 0].max() > 1e3:
+            os._exit(1)
+        return curved(X)
+
+    source = tmp_path / "deadly"
+    source.mkdir()
+    rows.assign(a=1e6).to_parquet(source / "a.parquet")
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as own,
+    ):
+        g = make_auto(deadly, slopes).fit(rows)
+        with pytest.raises(
+            ClusterError, match=r"Partition 0 \(a.parquet\) was with several workers when they died.*0 of 1"
+        ):
+            explain_parquet(g, source, tmp_path / "out", scheduler=own, attribution="posterior")
+
+
+def test_a_worker_that_cannot_import_the_model(make_auto, rows, tmp_path, client, monkeypatch):
+    (tmp_path / "only_here.py").write_text("from small_models import curved\ndef rate(X):\n    return curved(X)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    g = make_auto(gpec.models.load_model("only_here:rate"), slopes).fit(rows)
+    rows.to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "rows").mkdir()
+    rows.to_parquet(tmp_path / "rows" / "a.parquet")
+    with pytest.raises(ClusterError, match=r"cannot import what the model or the explainer needs .*only_here"):
+        explain_parquet(g, tmp_path / "rows", tmp_path / "out", scheduler=client)

@@ -1,5 +1,8 @@
 """A Dask frame or array explained: the lines of the local call, when they are asked for."""
 
+import pickle
+
+import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -234,3 +237,61 @@ def test_a_model_that_is_gone_is_no_fault_of_the_rows(make_auto, rows):
 def test_wrong_word_for_errors(fitted, rows):
     with pytest.raises(InputError, match="errors='skip' is not one of"):
         gpec.distributed.explain(fitted, dd.from_pandas(rows, npartitions=2), errors="skip")
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2020-01-01", periods=101, tz="Europe/Paris"),
+        pd.period_range("2020-01", periods=101, freq="M"),
+        pd.CategoricalIndex([f"r{i:03d}" for i in range(101)]),
+        pd.MultiIndex.from_product([range(101), ["a"]]),
+    ],
+    ids=["zones", "periods", "categories", "pairs"],
+)
+def test_types_are_known_beforehand(fitted, rows, index):
+    labelled = rows.set_index(index) if not isinstance(index, pd.MultiIndex) else rows.set_axis(index)
+    parts = [dask.delayed(labelled[:50]), dask.delayed(labelled[50:])]
+    frame = dd.from_delayed(parts, meta=labelled[:0], verify_meta=False)
+    lazy = fitted.explain(frame, attribution="posterior")
+    assert lazy.dtypes.equals(lazy.compute(scheduler="synchronous").dtypes)
+
+
+def test_what_is_no_collection(fitted, rows):
+    with pytest.raises(
+        ParameterTypeError, match=r"X is a DataFrame; pass a Dask DataFrame or array, or call g.explain"
+    ):
+        gpec.distributed.explain(fitted, rows)
+    with pytest.raises(ParameterTypeError, match=r"X is a Delayed\w*; pass"):
+        fitted.explain(dask.delayed(rows))
+    lying = dd.from_delayed([dask.delayed(rows.to_numpy())], meta=rows[:0], verify_meta=False)
+    with pytest.raises(InputError, match="Partition 0 is a ndarray, not what the Dask collection said"):
+        fitted.explain(lying).compute(scheduler="synchronous")
+
+
+class StrangeError(Exception):
+    """It can be sent, and cannot be received."""
+
+    def __init__(self, code, reason):
+        super().__init__(f"{code}: {reason}")
+
+
+def test_an_error_that_cannot_travel_becomes_text(make_auto, rows):
+    def model(X):
+        if np.asarray(X)[:, 0].max() > 1e3:
+            raise StrangeError(7, "too large")
+        return curved(X)
+
+    g = make_auto(model, slopes).fit(rows)
+    far = dd.from_pandas(rows.assign(a=rows["a"].where(rows.index != 1_030, 1e6)), npartitions=3)
+    with pytest.raises(gpec.errors.ModelCallError, match=r"row 30|labelled 1030.*StrangeError: 7: too large") as caught:
+        g.explain(far, attribution="posterior").compute(scheduler="synchronous")
+    again = pickle.loads(cloudpickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    causes = []
+    error = caught.value
+    while error is not None:
+        causes.append(error)
+        error = error.__cause__
+    assert all(pickle.loads(cloudpickle.dumps(cause)) for cause in causes)
+    assert "StrangeError: 7: too large" in str(causes[-1])

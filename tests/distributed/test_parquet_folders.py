@@ -1,13 +1,17 @@
 """A folder of Parquet files explained into another."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import gpec
 from gpec.distributed import _file, explain_parquet
+from gpec.distributed._partition import Place
+from gpec.distributed._question import Question
 from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingExtraError, ParameterTypeError
 from small_models import curved, slopes
 
@@ -136,13 +140,95 @@ def test_what_is_missing_is_computed_and_nothing_else(fitted, parquet, target, m
     explain_parquet(fitted, parquet, target)
     before = contents(target)
     (target / "part.2.parquet").unlink()
-    (target / ".part.2.parquet.0123").write_text("half")  # of a process that was killed
+    (target / ".part.2.parquet.0123456789abcdef").write_text("half")  # of a process that was killed
     kept = (target / "part.0.parquet").stat().st_mtime_ns
     run = explain_parquet(fitted, parquet, target, resume=True)
     assert (run.n_resumed, run.n_rows) == (3, 101)
     assert contents(target) == before
     assert (target / "part.0.parquet").stat().st_mtime_ns == kept
     assert sorted(path.name for path in target.iterdir()) == ["_gpec_run.gpec", *PARTS]
+
+
+def test_a_file_that_has_changed_is_explained_anew(fitted, rows, parquet, target, tmp_path):
+    explain_parquet(fitted, parquet, target)
+    rows[:40].assign(a=0.0).to_parquet(parquet / "part.0.parquet")
+    rows[:5].to_parquet(parquet / "part.9.parquet")
+    run = explain_parquet(fitted, parquet, target, resume=True)
+    assert (run.n_partitions, run.n_resumed, run.n_rows) == (5, 3, 106)
+    explain_parquet(fitted, parquet, tmp_path / "anew")
+    assert contents(target) == contents(tmp_path / "anew")
+
+
+def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target):
+    """As one that was at work when another task of its run failed, and ends after another run took the folder."""
+    explain_parquet(fitted, parquet, target, attribution="posterior")
+    before = contents(target)
+    late = _file.Job(Place(0, PARTS[0]), parquet / PARTS[0], target, "the stamp of another run")
+    with pytest.raises(CheckpointError, match=r"is of another run by now; what this one found for part\.0"):
+        _file.explain_file(Question.of(fitted, "explainer", 0.95, "raise"), late)
+    assert contents(target) == before
+    assert not list(target.glob(".*"))
+
+
+def test_stopped_by_the_user(fitted, parquet, target, monkeypatch):
+    explain_file, asked = _file.explain_file, []
+
+    def stopping(question, job):
+        asked.append(job)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return explain_file(question, job)
+
+    monkeypatch.setattr("gpec.distributed._running.explain_file", stopping)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        explain_parquet(fitted, parquet, target)
+    assert caught.value.__notes__ == [
+        f"2 of 4 partitions are done and kept in {target}; resume=True goes on from there."
+    ]
+
+
+def test_nothing_of_others_is_deleted(fitted, parquet, target):
+    explain_parquet(fitted, parquet, target)
+    others = [target / "mine.parquet", target / ".part.0.parquet.bak", target / ".mine.parquet.0123456789abcdef"]
+    for path in others:
+        path.write_text("mine")
+    for how in ("resume", "overwrite"):
+        assert explain_parquet(fitted, parquet, target, **{how: True}).n_rows == 101
+        assert [path.read_text() for path in others] == ["mine"] * 3
+
+
+def test_linked_folders_are_followed_once(fitted, rows, parquet, tmp_path, target):
+    source = tmp_path / "linked"
+    source.mkdir()
+    (source / "day").symlink_to(parquet)
+    (parquet / "up").symlink_to(source)
+    assert explain_parquet(fitted, source, target, attribution="posterior").n_rows == 101
+    assert (target / "day" / "part.0.parquet").is_file()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_labels_that_are_great_numbers(fitted, rows, tmp_path, target, missing, monkeypatch):
+    """Doubles would not tell them apart, and the type must not depend on whether one is missing."""
+    monkeypatch.setattr(_file, "_ROWS", 8)
+    source = tmp_path / "numbered"
+    source.mkdir()
+    numbers = pd.array([2**53 + 1 + 2 * i for i in range(20)], dtype="Int64")
+    if missing:
+        numbers[13] = pd.NA
+    rows[:20].assign(id=numbers).to_parquet(source / "a.parquet")
+    explain_parquet(fitted, source, target, index="id", attribution="posterior")
+    found = pq.read_table(target / "a.parquet")["row"]
+    assert str(found.type) == "int64"
+    assert found.to_pylist() == [None if n is pd.NA else n for n in numbers for _ in range(3)]
+
+
+def test_another_index_than_the_one_stored(fitted, rows, tmp_path, target):
+    source = tmp_path / "named"
+    source.mkdir()
+    table = rows.set_index(pd.RangeIndex(5, 106, name="n")).assign(cust=[f"c{i}" for i in range(101)])
+    table.to_parquet(source / "a.parquet")
+    explain_parquet(fitted, source, target, index="cust", attribution="posterior")
+    assert pd.read_parquet(target / "a.parquet")["row"].tolist() == table["cust"].repeat(3).tolist()
 
 
 def test_resume_in_a_new_folder(fitted, parquet, target):
@@ -167,8 +253,8 @@ def test_another_fit_or_other_files_are_other_work(fitted, make_auto, rows, parq
     explain_parquet(fitted, parquet, target)
     with pytest.raises(CheckpointError, match="differs in the fit"):
         explain_parquet(make_auto(random_state=1).fit(rows), parquet, target, resume=True)
-    rows[:40].assign(a=0.0).to_parquet(parquet / "part.0.parquet")
-    with pytest.raises(CheckpointError, match="differs in the source files"):
+    (parquet / "part.0.parquet").unlink()
+    with pytest.raises(CheckpointError, match=r"of more files than there are now: part.0.parquet is no longer"):
         explain_parquet(fitted, parquet, target, resume=True)
 
 
@@ -185,7 +271,7 @@ def test_another_calibration_is_other_work(make_auto, rows, parquet, target):
 
 def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet, target, monkeypatch):
     good = explain_parquet(fitted, parquet, target)
-    expected = contents(target)
+    expected = joined(target)
     holes = pd.read_parquet(parquet / "part.2.parquet")
     holes.loc[1_060, "b"] = np.nan
     whole = (parquet / "part.2.parquet").read_bytes()
@@ -196,13 +282,17 @@ def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet
     assert str(caught.value).startswith(
         "Partition 2 (part.2.parquet), row 19 (labelled 1060): X has a missing value in"
     )
-    assert caught.value.__notes__ == [f"Finished partitions are kept in {target}; resume=True goes on from there."]
+    (note,) = caught.value.__notes__
+    n = len(contents(target))  # Dask decides about their order
+    assert note == (
+        f"{n} of 4 partitions are done and kept in {target}; mend what is wrong, and resume=True goes on from there."
+    )
     assert not (target / "part.2.parquet").exists()
     assert not list(target.glob(".*"))
     (parquet / "part.2.parquet").write_bytes(whole)
     monkeypatch.undo()
-    assert explain_parquet(fitted, parquet, target, overwrite=True) == good
-    assert contents(target) == expected
+    assert explain_parquet(fitted, parquet, target, resume=True) == replace(good, n_resumed=n)
+    pd.testing.assert_frame_equal(joined(target), expected, check_exact=True)
 
 
 def spoiled(parquet, case):

@@ -299,3 +299,62 @@ class TestWrongUse:
         after = g.explain(X[:3])
         assert after.statement() == before.statement()
         np.testing.assert_array_equal(after.upper, before.upper)
+
+
+def covered(g, X):
+    """The share of similar rows, and of values, whose attributions lie inside, by feature."""
+    e, p = g.explain(X), g.explain(X, attribution="posterior")
+    others = g.explain(g.similar_rows(X)).values.reshape(len(X), -1, X.shape[1])
+    similar = (e.lower[:, None] <= others) & (others <= e.upper[:, None])
+    return similar.mean(axis=(0, 1)), ((p.lower <= e.values) & (e.values <= p.upper)).mean(axis=0)
+
+
+SMALL = {"n_explained": 50, "n_boundary": 100, "background": 8, "random_state": 0, "progress": False}
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda X: 1 / X[:, 0] + X[:, 1] * X[:, 2],  # and one calibration row has 1e10
+        lambda X: 1e10 * X[:, 0] + X[:, 1] * X[:, 2],
+    ],
+    ids=["one huge attribution", "one huge feature"],
+)
+def test_a_huge_attribution_hides_no_others(f):
+    X, fresh = rows(500, 20), rows(150, 21)
+    fresh[50, 0] = 1e-10
+    g = GPEC(f, "exact", model_output="value", **SMALL).fit(X[:150]).calibrate(fresh)
+    for found in covered(g, X[150:300]):
+        assert (found > 0.88).all(), found
+
+
+def test_features_that_the_model_does_not_use():
+    """Their attributions are rounding, and so are their intervals, which hold; nobody calls their sign certain."""
+    X = np.random.default_rng(22).normal(size=(400, 5))
+    g = GPEC(lambda X: np.exp(3 * X[:, 0]) + X[:, 1] * X[:, 2], "exact", model_output="value", **SMALL)
+    g.fit(X[:150]).calibrate(X[150:300])
+    for found in covered(g, X[300:]):
+        assert (found > 0.88).all(), found
+    e = g.explain(X[300:])
+    assert np.abs(e.values[:, 3:]).max() < 1e-12
+    assert e.width[:, 3:].max() < 1e-10
+    assert (e.trust()[:, 3:] == "low").mean() > 0.9
+
+
+def test_rows_that_change_keep_their_width_where_most_do_not():
+    """A single split: few similar rows lie on its other side. The quantile of all is 0."""
+    X = np.random.default_rng(23).uniform(size=(700, 2))
+
+    def model(X):
+        return np.where(X[:, 0] > 0.9, 5.0, 0.0)
+
+    g = GPEC(model, "exact", model_output="value", **SMALL).fit(X[:200])
+    g.calibrate(X[200:400])
+    assert g._fitted.calibration.similar.quantile(0.95)[0, 0] == pytest.approx(0.0, abs=1e-6)
+    new = X[400:]
+    e, others = g.explain(new), g.explain(g.similar_rows(new)).values.reshape(len(new), -1, 2)
+    turned = np.ptp(others[:, :, 0], axis=1) > 1
+    assert turned.sum() > 10
+    assert (e.width[turned, 0] > 1).mean() > 0.8
+    assert (e.trust()[turned, 0] == "high").mean() < 0.3
+    assert np.median(e.width[~turned, 0]) < 0.5

@@ -187,12 +187,15 @@ class BisectionSampler(Sampler):
             )
 
 
+_IF_NUMBERS = " If it predicts numbers, not classes, set model_output='value'."
+
+
 def _require_classes(model: Model, labels: IntArray) -> None:
     if (labels == labels[0]).all():
         raise BoundaryNotFoundError(
             f"The model predicts class {model.class_name(labels[0])} for all {len(labels)} rows tried, so no boundary "
             "lies between them; pass rows of both classes, change threshold, or use "
-            "boundary=BisectionSampler(rows='box')."
+            f"boundary=BisectionSampler(rows='box').{_IF_NUMBERS if model.is_guess else ''}"
         )
     require_every_class(model, labels)
 

@@ -77,10 +77,10 @@ def explain(
     What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there. A folder of
     Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
     """
-    from gpec.cli._parquet import check_folders, explain_folder
+    from gpec.cli._parquet import explain_folder, is_folder
     from gpec.cli._work import FitOptions, RunOptions, Work
 
-    whole_folder = check_folders(ctx, data, background, fitted)
+    whole_folder = is_folder(ctx, data, background, fitted)
     if not whole_folder:
         check_out(out)
     require_one_source(ctx, fitted)

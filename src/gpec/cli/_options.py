@@ -119,7 +119,16 @@ Attribution = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", rich_help_panel=_RUN)]
+
+
+def _level(value: float) -> float:
+    """Refused before the work begins."""
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"{value:g} must lie between 0 and 1, such as 0.95.")
+    return value
+
+
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", callback=_level, rich_help_panel=_RUN)]
 Jobs = Annotated[int | None, typer.Option(help="Threads; -1 for one on each core.", rich_help_panel=_RUN)]
 Progress = Annotated[
     bool | None,

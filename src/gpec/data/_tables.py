@@ -105,7 +105,8 @@ def _one_row(X: pd.Series[Any], name: str, labels: tuple[Any, ...] | None) -> pd
 def _detached(X: Any, name: str) -> Any:
     """The values of a torch tensor, wherever it is and whether or not it requires a gradient."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(X, torch.Tensor):
+    kind = getattr(torch, "Tensor", None)  # another thread may be importing it
+    if torch is None or kind is None or not isinstance(X, kind):
         return X
     if X.layout != torch.strided:
         raise ParameterTypeError(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense().")

@@ -14,6 +14,7 @@ import pandas as pd
 
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
+from gpec.distributed._target import require_stamp
 from gpec.errors import CorruptFileError, InputError
 
 __all__ = ["Job", "Told", "explain_file", "told_by"]
@@ -24,12 +25,17 @@ _REPEATED = ("row", "feature", "output", "data", "error")  # columns in which va
 
 @dataclass(frozen=True)
 class Job:
-    """One partition: where its rows are, and where the result goes."""
+    """One partition: where its rows are, the folder that the result goes to, and the stamp of the run."""
 
     place: Place
     source: Path
-    target: Path
+    folder: Path
+    stamp: str
     index: str | None = None
+
+    @property
+    def target(self) -> Path:
+        return self.folder / self.place.name
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,11 @@ def explain_file(question: Question, job: Job) -> Told:
     n_rows = n_failed = 0
     writer = None
     try:
-        for rows, labels in _batches(question, job):
+        for rows, labels, kind in _batches(question, job):
             place = replace(job.place, first=n_rows)
             lines, failed = explain_rows(question, rows, labels, place)
             if writer is None:
-                schema = _schema(question, lines)
+                schema = _schema(question, lines, kind)
                 repeated = [name for name in schema.names if name in _REPEATED]
                 writer = pq.ParquetWriter(temporary, schema, use_dictionary=repeated)
             writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
@@ -68,6 +74,7 @@ def explain_file(question: Question, job: Job) -> Told:
             writer.close()
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
+        require_stamp(job.folder, job.place.name, job.stamp)
         os.replace(temporary, job.target)
     finally:
         if writer is not None:
@@ -93,28 +100,31 @@ def told_by(question: Question, target: Path) -> Told:
     return Told(about.num_rows // each, (about.num_rows - missing) // each)
 
 
-def _batches(question: Question, job: Job) -> Iterator[tuple[Any, Any]]:
-    """Rows and their labels; of a file without rows, once none."""
+def _batches(question: Question, job: Job) -> Iterator[tuple[Any, Any, Any]]:
+    """Rows, their labels and the type of these if it is one of whole numbers; of a file without rows, once none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(job.source) as file:
-            columns, numbers = _columns(question, file.schema_arrow, job)
+            features, index, numbers = _columns(question, file.schema_arrow, job)
+            kind = file.schema_arrow.field(index[0]).type if len(index) == 1 else None
+            kind = kind if kind is not None and pa.types.is_integer(kind) else None
             first = 0
-            for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+            for batch in file.iter_batches(batch_size=_ROWS, columns=[*features, *index]):
                 if len(batch):
-                    yield _rows(question, pa.Table.from_batches([batch]), job, numbers, first)
+                    table = pa.Table.from_batches([batch])
+                    yield *_rows(question, table, features, index, numbers, first), kind
                     first += len(batch)
             if not first:
-                nothing = file.schema_arrow.empty_table().select(columns)
-                yield _rows(question, nothing, job, numbers, 0)
+                nothing = file.schema_arrow.empty_table()
+                yield *_rows(question, nothing, features, index, numbers, 0), kind
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(f"{job.place} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], tuple[int, int] | None]:
-    """The columns to read, and if no column is the index, the first number of the rows and the step to the next."""
+def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], list[str], tuple[int, int] | None]:
+    """The columns of features and of labels, and if there are none, the first row's number and the step to the next."""
     numbers = None
     if job.index is not None:
         index = [job.index]
@@ -131,16 +141,21 @@ def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], tupl
     if labels is not None:
         known = {str(label) for label in labels}
         features = [name for name in features if name in known]
-    return [*features, *index], numbers
+    return features, index, numbers
 
 
-def _rows(question: Question, table: Any, job: Job, numbers: tuple[int, int] | None, first: int) -> tuple[Any, Any]:
-    frame = table.to_pandas()
-    if job.index is not None:
-        frame = frame.reset_index(drop=frame.index.name is None).set_index(job.index)
-    elif numbers is not None:
+def _rows(
+    question: Question, table: Any, features: list[str], index: list[str], numbers: tuple[int, int] | None, first: int
+) -> tuple[Any, Any]:
+    frame = table.select(features).to_pandas(ignore_metadata=False)
+    frame = frame.reset_index(drop=True)[features]
+    if numbers is not None:
         start, step = numbers
         frame.index = pd.RangeIndex(start + first * step, start + (first + len(frame)) * step, step)
+    elif len(index) == 1:  # whole numbers stay what they are, also beside one that is missing
+        frame.index = pd.Index(table[index[0]].to_pandas(integer_object_nulls=True))
+    else:
+        frame.index = pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas())
     labels = question.labels
     if labels is None:
         return frame.to_numpy(), frame.index.to_numpy()
@@ -149,13 +164,13 @@ def _rows(question: Question, table: Any, job: Job, numbers: tuple[int, int] | N
     return frame, frame.index.to_numpy()
 
 
-def _schema(question: Question, lines: pd.DataFrame) -> Any:
+def _schema(question: Question, lines: pd.DataFrame, kind: Any) -> Any:
     """The types of the columns, which do not depend on what is in the rows but for their labels."""
     import pyarrow as pa
 
     kinds = {"feature": pa.string(), "output": pa.string(), "error": pa.string()}
     kinds["data"] = pa.float64() if question.lines.numeric else pa.string()
-    kinds["row"] = _kind_of_labels(lines["row"])
+    kinds["row"] = _kind_of_labels(lines["row"]) if kind is None else kind
     return pa.schema([(name, kinds.get(name, pa.float64())) for name in lines.columns])
 
 

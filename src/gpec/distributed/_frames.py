@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from gpec._sending import pass_on
+from gpec._sending import errors_that_travel, pass_on
 from gpec.data._tables import read_table
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
@@ -69,7 +69,7 @@ def explain(
         read_table(X._meta, "X", question.labels).aligned(question.labels, "X")
         blocks = X.to_delayed()
         firsts: list[int | None] = [None] * len(blocks)
-        like = X._meta.index
+        like = X._meta_nonempty.index
     else:
         blocks, firsts = _blocks_of_array(X)
         like = pd.RangeIndex(0)
@@ -80,14 +80,20 @@ def explain(
 
 
 def _explain_block(question: Question, rows: Any, place: Place, first: int | None) -> pd.DataFrame:
-    labels = rows.index.to_numpy() if first is None else np.arange(first, first + len(rows))
-    return explain_rows(question, rows, labels, place)[0]
+    with errors_that_travel():
+        kind: Any = pd.DataFrame if first is None else np.ndarray
+        if not isinstance(rows, kind):
+            raise InputError(f"{place} is a {type(rows).__name__}, not what the Dask collection said it would be.")
+        labels = rows.index.to_numpy() if first is None else np.arange(first, first + len(rows))
+        return explain_rows(question, rows, labels, place)[0]
 
 
 def _blocks_of_array(X: Any) -> tuple[list[Any], list[int | None]]:
     """One task for each chunk of rows, and the number of its first row."""
-    if not hasattr(X, "rechunk"):
-        raise ParameterTypeError(f"X is a Dask {type(X).__name__}; pass a Dask DataFrame or array.")
+    import dask.array as da
+
+    if not isinstance(X, da.Array):
+        raise ParameterTypeError(f"X is a {type(X).__name__}; pass a Dask DataFrame or array, or call g.explain(X).")
     if X.ndim < 2:
         raise InputError(f"X must have 2 dimensions (rows, features), or 3 or 4 for images, got shape {X.shape}.")
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):

@@ -13,11 +13,11 @@ from gpec.distributed._file import Job, told_by
 from gpec.distributed._partition import Place
 from gpec.distributed._question import Question
 from gpec.distributed._running import run_jobs, running_on
-from gpec.distributed._target import Target, digest_of_files, files_of
+from gpec.distributed._target import Target, digests_of_files, files_of, require_room
 from gpec.distributed.run import Run
 from gpec.errors import ClusterError, InputError, MissingExtraError
 
-__all__ = ["explain_parquet"]
+__all__ = ["check_folders", "explain_parquet"]
 
 
 def explain_parquet(
@@ -52,7 +52,8 @@ def explain_parquet(
         What to do about a row that cannot be explained: raise an error that names the file and the row, or give its
         lines missing values and the reason in a further column ``error``.
     resume : bool
-        Go on with what an earlier call has left in the target. Fit, files and settings must be the same.
+        Go on with what an earlier call has left in the target. Fit and settings must be the same. Files that are new
+        or have changed are explained; none may be gone.
     overwrite : bool
         Throw away what an earlier call has left in the target.
     index : str, optional
@@ -73,26 +74,27 @@ def explain_parquet(
     ClusterError
         If there is no such scheduler, or it was lost; what is done is kept.
     """
-    rows, results = Path(source).resolve(), Path(target).resolve()
-    names = _names(rows, results)
-    if resume and overwrite:
-        raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
+    rows, results, names = check_folders(source, target, resume=resume, overwrite=overwrite)
     question = Question.of(g, attribution, confidence_level, errors)
-    folder = Target(results, _identity(g._require_fitted(), question, digest_of_files(rows, names), index))
+    folder = Target(results, _identity(g._require_fitted(), question, index), digests_of_files(rows, names))
     with running_on(scheduler) as where:
         one = g.explain(g.X_explained_[:1], attribution=attribution, confidence_level=confidence_level)
-        done = folder.prepare(names, resume=resume, overwrite=overwrite)
+        done = folder.prepare(resume=resume, overwrite=overwrite)
         jobs = [
-            Job(Place(i, str(name)), rows / name, results / name, index)
-            for i, name in enumerate(names)
+            Job(Place(i, name), rows / name, results, folder.stamp(name), index)
+            for i, name in enumerate(folder.files)
             if name not in done
         ]
         try:
             told = run_jobs(where, question, jobs, results, g.progress)
         except ClusterError:
             raise
-        except Exception as error:
-            error.add_note(f"Finished partitions are kept in {results}; resume=True goes on from there.")
+        except BaseException as error:
+            n = sum((results / name).is_file() for name in folder.files)
+            mend = "" if isinstance(error, KeyboardInterrupt) else "mend what is wrong, and "
+            error.add_note(
+                f"{n} of {len(names)} partitions are done and kept in {results}; {mend}resume=True goes on from there."
+            )
             raise
     folder.tidy()
     told += [told_by(question, results / name) for name in sorted(done)]
@@ -106,8 +108,17 @@ def explain_parquet(
     )
 
 
+def check_folders(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, resume: bool, overwrite: bool
+) -> tuple[Path, Path, list[Path]]:
+    """The folders of rows and results, and the files to explain; raise if they will not do."""
+    rows, results = Path(source).resolve(), Path(target).resolve()
+    names = _names(rows, results)
+    require_room(results, resume=resume, overwrite=overwrite)
+    return rows, results, names
+
+
 def _names(source: Path, target: Path) -> list[Path]:
-    """The files to explain."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -122,13 +133,12 @@ def _names(source: Path, target: Path) -> list[Path]:
     return names
 
 
-def _identity(fitted: Fitted, question: Question, files: str, index: str | None) -> dict[str, str]:
-    """What the results depend on."""
+def _identity(fitted: Fitted, question: Question, index: str | None) -> dict[str, str]:
+    """What the results depend on besides the rows."""
     return {
         "the version of gpec": __version__,
         "the fit": fitted.digest(),
         "the calibration": _files.digest(fitted.calibration.state()),
-        "the source files": files,
         "the kind of attribution": question.attribution,
         "the confidence level": repr(question.confidence_level),
         "errors": question.errors,

@@ -103,4 +103,4 @@ def _packed(g: Any, fitted: Fitted, attribution: str) -> Parcel:
         lean.explainer, ground = nothing, replace(ground, explainer=nothing)
     # a low skill was told to the user already
     lean._fitted = replace(fitted, ground=ground, layers=layers, boundary=nothing, skill=None)
-    return Parcel.of(model=g.model, explainer=lean.explainer, GPEC=lean)
+    return Parcel.of(model=g.model, explainer=lean.explainer, similar=lean.similar, GPEC=lean)

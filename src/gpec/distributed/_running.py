@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from gpec._progress import Progress
-from gpec._sending import pass_on, scheduler_lost, send
+from gpec._sending import errors_that_travel, pass_on, scheduler_lost, send
 from gpec.distributed._file import Job, Told, explain_file
 from gpec.distributed._question import Question
-from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
+from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
 
 __all__ = ["run_jobs", "running_on"]
 
@@ -64,7 +63,8 @@ def run_jobs(
     import dask
 
     sent = dask.delayed(pass_on)(question)
-    tasks = [dask.delayed(explain_file)(sent, job) for job in jobs]
+    work = _explain_there if where == "processes" else _explain_here
+    tasks = [dask.delayed(work)(job, sent) for job in jobs]
     return list(dask.compute(*tasks, scheduler=where))
 
 
@@ -74,12 +74,6 @@ def _run_on_cluster(
     import distributed
 
     address, done, futures, lost = _address(client), 0, [], False
-    if not client.nthreads():
-        warnings.warn(
-            f"The scheduler at {address} has no workers; the work waits for some ('dask worker {address}').",
-            ClusterWarning,
-            stacklevel=4,
-        )
     try:
         futures = client.map(_explain_there, jobs, sent=send(client, question), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
@@ -90,10 +84,11 @@ def _run_on_cluster(
                 bar.advance()
         return list(client.gather(futures))
     except distributed.KilledWorker as error:
+        place = next((job.place for job, future in zip(jobs, futures, strict=True) if future.key == error.task), "?")
         raise ClusterError(
-            f"A partition ended its worker several times, most likely for lack of memory ({_one_line(error)}); "
-            f"{done} of {len(jobs)} partitions are done and kept in {target}: give workers more memory or fewer "
-            "threads, and go on with resume=True."
+            f"{place} was with several workers when they died, most likely for lack of memory; it may be the cause, or "
+            f"a partition beside it. {done} of {len(jobs)} partitions are done and kept in {target}: give workers more "
+            "memory or fewer threads, and go on with resume=True."
         ) from error
     except GPECError:
         raise
@@ -121,8 +116,13 @@ def _close(client: Any) -> None:
         printer.disabled = silent
 
 
-def _explain_there(job: Job, sent: Question) -> Told:
+def _explain_here(job: Job, sent: Question) -> Told:
     return explain_file(sent, job)
+
+
+def _explain_there(job: Job, sent: Question) -> Told:
+    with errors_that_travel():
+        return explain_file(sent, job)
 
 
 def _current_client() -> Any:
@@ -136,7 +136,3 @@ def _current_client() -> Any:
 
 def _address(client: Any) -> str:
     return str(client.scheduler.address) if client.scheduler is not None else "its address"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -4,94 +4,128 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpec import _files
 from gpec.errors import CheckpointError, CorruptFileError, InputError
 
-__all__ = ["Target", "digest_of_files", "files_of"]
+__all__ = ["Target", "digests_of_files", "files_of", "require_room", "require_stamp"]
 
 _RUN, _KIND = "_gpec_run.gpec", "ParquetRun"  # readers of Parquet pass over names that start so
 _ENDINGS = (".parquet", ".pq")
+_HALF = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # the name of a file that is being written
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where results go. ``identity`` says what they depend on; a run that goes on must agree in all of it."""
+    """Where results go.
+
+    ``identity`` says what they depend on besides the rows; a run that goes on must agree in all of it. ``files`` are
+    digests of the files that are explained, by name; one that has changed since is explained anew.
+    """
 
     folder: Path
     identity: dict[str, str]
+    files: dict[str, str]
 
     @property
     def _run(self) -> Path:
         return self.folder / _RUN
 
-    def prepare(self, names: list[Path], *, resume: bool, overwrite: bool) -> set[Path]:
+    def prepare(self, *, resume: bool, overwrite: bool) -> set[str]:
         """Make the folder ready, and say which files an earlier run has finished."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"The target {self.folder} is a file; give a folder, which may be new.")
-        if not self.folder.parent.is_dir():
-            raise InputError(f"Cannot make the target {self.folder}: {self.folder.parent} does not exist.")
-        done: set[Path] = set()
-        if self.folder.exists() and any(self.folder.iterdir()):
+        kept: dict[str, str] = {}
+        if require_room(self.folder, resume=resume, overwrite=overwrite):
             if resume:
-                self._require_same()
-            elif overwrite:
-                self._remove()
+                kept = self._require_same()
             else:
-                raise CheckpointError(
-                    f"The target {self.folder} is not empty; pass resume=True to go on with what an earlier run left "
-                    "there, overwrite=True to throw that away, or another folder."
-                )
+                self._remove()
             self.tidy()
-            done = {name for name in names if (self.folder / name).is_file()}
-        for name in names:
+        for name, digest in self.files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if not self._run.exists():
-            _files.write(self._run, _KIND, self.identity)
-        return done
+            if kept.get(name) != digest:
+                (self.folder / name).unlink(missing_ok=True)
+        if kept != self.files:
+            _files.write(self._run, _KIND, {"identity": self.identity, "files": self.files})
+        return {name for name in self.files if (self.folder / name).is_file()}
+
+    def stamp(self, name: str) -> str:
+        """Tells the result of a file in this run apart from that of another run, or of another state of the file."""
+        return _stamp(self.identity, self.files, name)
 
     def tidy(self) -> None:
         """Delete what processes that were killed have left half written."""
+        ours = {self._run, *(self.folder / name for name in self.files)}
         for file in self.folder.rglob(".*"):
-            if any(f"{ending}." in file.name for ending in _ENDINGS):
+            half = _HALF.fullmatch(file.name)
+            if half and file.with_name(half[1]) in ours:
                 file.unlink(missing_ok=True)
 
-    def _require_ours(self) -> None:
-        if not self._run.is_file():
-            raise CheckpointError(
-                f"The target {self.folder} holds files that no run of gpec wrote; give another folder, which may be "
-                "new."
-            )
-
-    def _require_same(self) -> None:
-        self._require_ours()
-        kept = _files.read(self._run, _KIND)
-        differ = [name for name in {**kept, **self.identity} if kept.get(name) != self.identity.get(name)]
+    def _require_same(self) -> dict[str, str]:
+        """The digests of the files that an earlier run found."""
+        identity, files = _kept(self._run)
+        differ = [name for name in {**identity, **self.identity} if identity.get(name) != self.identity.get(name)]
         if differ:
             raise CheckpointError(
                 f"The target {self.folder} is of other work: it differs in {' and in '.join(differ)}; pass "
                 "overwrite=True to throw it away, or give another folder."
             )
+        gone = [name for name in files if name not in self.files]
+        if gone:
+            raise CheckpointError(
+                f"The target {self.folder} is of more files than there are now: {gone[0]} is no longer in the source; "
+                "put it back, pass overwrite=True to throw the target away, or give another folder."
+            )
+        return files
 
     def _remove(self) -> None:
-        self._require_ours()
+        """Delete what the earlier run wrote, and nothing else."""
+        for name in _kept(self._run)[1]:
+            (self.folder / name).unlink(missing_ok=True)
         self._run.unlink()
-        for file in files_of(self.folder):
-            (self.folder / file).unlink()
+
+
+def require_room(folder: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether there is work of an earlier run, which is to be used or thrown away; raise if the folder will not do."""
+    if resume and overwrite:
+        raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"The target {folder} is a file; give a folder, which may be new.")
+    if not folder.parent.is_dir():
+        raise InputError(f"Cannot make the target {folder}: {folder.parent} does not exist.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return False
+    if not (folder / _RUN).is_file():
+        raise CheckpointError(
+            f"The target {folder} holds files that no run of gpec wrote; give another folder, which may be new."
+        )
+    if not (resume or overwrite):
+        raise CheckpointError(
+            f"The target {folder} is not empty; pass resume=True to go on with what an earlier run left there, "
+            "overwrite=True to throw that away, or another folder."
+        )
+    return True
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The Parquet files in a folder and the folders in it, in the order of their names."""
-    found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+    """The Parquet files in a folder and the folders in it, in the order of their names; links are followed."""
+    seen: set[str] = set()
+    found = []
+    for root, folders, names in os.walk(folder, followlinks=True):
+        if os.path.realpath(root) in seen:  # a link to a folder above it
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(root))
+        found += [Path(root, name) for name in names]
     relative = (path.relative_to(folder) for path in found if path.suffix.lower() in _ENDINGS)
     return sorted(path for path in relative if not any(part.startswith((".", "_")) for part in path.parts))
 
 
-def digest_of_files(folder: Path, names: list[Path]) -> str:
-    """Equal for files that are the same by name, size, time and footer, which lists the contents of each block."""
-    found = hashlib.sha256()
+def digests_of_files(folder: Path, names: list[Path]) -> dict[str, str]:
+    """By name; equal for files of the same size, time and footer, which lists the contents of each block."""
+    found = {}
     for name in names:
         path = folder / name
         about = path.stat()
@@ -101,6 +135,26 @@ def digest_of_files(folder: Path, names: list[Path]) -> str:
             if ending[4:] != b"PAR1":
                 raise CorruptFileError(f"{path} is not a whole Parquet file.")
             file.seek(max(0, about.st_size - 8 - int.from_bytes(ending[:4], "little")))
-            footer = hashlib.sha256(file.read()).hexdigest()
-        found.update(f"{name} {about.st_size} {about.st_mtime_ns} {footer}\n".encode())
-    return found.hexdigest()
+            footer = hashlib.sha256(file.read())
+        footer.update(f"{about.st_size} {about.st_mtime_ns}".encode())
+        found[str(name)] = footer.hexdigest()
+    return found
+
+
+def require_stamp(folder: Path, name: str, stamp: str) -> None:
+    """Raise if the folder is of another run by now; a task may outlive the run that it belongs to."""
+    path = folder / _RUN
+    if not path.is_file() or _stamp(*_kept(path), name) != stamp:
+        raise CheckpointError(f"The target {folder} is of another run by now; what this one found for {name} is lost.")
+
+
+def _stamp(identity: dict[str, str], files: dict[str, str], name: str) -> str:
+    return _files.digest({"identity": identity, "file": files.get(name, "")})
+
+
+def _kept(run: Path) -> tuple[dict[str, str], dict[str, str]]:
+    tree = _files.read(run, _KIND)
+    try:
+        return tree["identity"], tree["files"]
+    except KeyError as error:
+        raise CheckpointError(f"{run.parent} is of an earlier version of gpec; give another folder.") from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from gpec.errors import InputError
+from gpec.errors import ExplainerError, InputError
 from gpec.explainers._coalitions import CountsCoalitions
 from gpec.explainers._missing import content
 from gpec.explainers.attribution import Attribution, check_attribution
@@ -126,12 +126,24 @@ class ShapAdapter(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         rows = self._rows(Z)
         with preserved_numpy_seed(seeds[0]):
-            answers = [_as_attribution(self.explainer(rows, **self._options)) for _ in range(self._n_calls)]
+            answers = [_as_attribution(self._asked(rows)) for _ in range(self._n_calls)]
         if self._n_calls == 1:
             return answers[0]
         values = np.stack([np.asarray(answer.values) for answer in answers])
         variance = values.var(axis=0, ddof=1) / self._n_calls
         return Attribution(values.mean(axis=0), variance, answers[0].base_values)
+
+    def _asked(self, rows: Any) -> Any:
+        try:
+            return self.explainer(rows, **self._options)
+        except Exception as error:
+            if "Additivity check failed" not in str(error):
+                raise
+            raise ExplainerError(
+                "shap's values do not add up to the model's answer for some rows, as happens where a value lies on a "
+                "threshold of a tree and single precision puts it on the other side; use explainer='tree', which "
+                "computes the same values in double precision."
+            ) from error
 
     def _rows(self, Z: FloatArray) -> Any:
         rows = self.model_.schema.decode(Z)

@@ -158,11 +158,12 @@ class Explainer(BaseEstimator, ABC):
         alone = not self.threads or is_module(self.model_.user_model)
         if alone:
             n_jobs = 1  # a Module is put into evaluation mode and back again around each call
-        parts: list[Attribution] = []
+        answers: list[Attribution] = []
         failed: list[GPECError] = []
         started = time.perf_counter()
 
-        answer_block, n_jobs = on_cluster(partial(self._answer_block, Z, seed, run), n_jobs, alone=alone)
+        parts = {"model": self.model_.user_model, "explainer": self}
+        answer_block, n_jobs = on_cluster(partial(self._answer_block, Z, seed, run), n_jobs, alone=alone, **parts)
         answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block, Z)
 
         def block(part: slice) -> Attribution | GPECError | None:
@@ -175,12 +176,12 @@ class Explainer(BaseEstimator, ABC):
             if isinstance(answer, GPECError):
                 failed.append(answer)
             elif answer is not None:
-                if watch is not None and not parts:
+                if watch is not None and not answers:
                     watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
-                parts.append(answer)
+                answers.append(answer)
         if failed:
             raise failed[0]
-        return Attribution.join(parts)
+        return Attribution.join(answers)
 
     def _answer_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
         return vars(self._explain_block(Z[part], part.start, len(Z), seed, run))

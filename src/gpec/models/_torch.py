@@ -20,8 +20,9 @@ _ENOUGH = 10  # answers between 0 and 1, one after the other, are hardly logits
 
 def is_module(model: Any) -> bool:
     """Whether it is a Module; torch is not imported to find out."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)
+    # another thread may be importing it: then it may lack anything, and no model can be one of its own
+    kind = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    return kind is not None and isinstance(model, kind)
 
 
 def torch_predict(module: Any) -> Callable[[Any], npt.NDArray[Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from inspect import isroutine
 from threading import Lock
 from typing import Any, Literal, Self
 
@@ -87,6 +88,7 @@ class Model:
             raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
         self.schema = schema
         self.threshold = float(threshold)
+        self.is_guess = model_output == "auto" and (is_module(model) or isroutine(model))  # what it returns
         self.user_model = model
         self._guessed, self._n_inside = model_output == "auto" and is_module(model), 0
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
