@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpec._changes import left_out_values, predict_changes
-from gpec._execution import Execution
+from gpec._execution import Execution, one_blas_thread
 from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Fitted
 from gpec._randomness import derived_seed, stream
@@ -70,10 +70,11 @@ def check_itself(fitted: Fitted, now: Execution) -> Fitted:
     if similar_to is None:
         return fitted
     drawn = seen.draw.weights > 0  # rows that were chosen, not drawn, speak for none but themselves
-    residual, std = left_out_values(replace(fitted, difficulty=None))
-    rows, seed = fitted.layers[0].posterior.rows, derived_seed(fitted.ground.seed, "difficulty")
-    fitted = replace(fitted, difficulty=Difficulty.learn(rows, residual, std, seen.draw.weights, seed))
-    residual, std = left_out_values(fitted)
+    with one_blas_thread():
+        residual, std = left_out_values(replace(fitted, difficulty=None))
+        rows, seed = fitted.layers[0].posterior.rows, derived_seed(fitted.ground.seed, "difficulty")
+        fitted = replace(fitted, difficulty=Difficulty.learn(rows, residual, std, seen.draw.weights, seed))
+        residual, std = left_out_values(fitted)
     scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
     value, similar = Scores(scores, seen.draw.weights[drawn], fresh=False), None
     if not seen.given and fitted.ground.explainer is not None:

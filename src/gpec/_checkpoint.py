@@ -64,7 +64,7 @@ class Checkpoint:
         identity = {**identity, "the version of gpec": __version__}
         if _foreign(self.folder):
             raise CheckpointError(f"The folder {self.folder} holds other files; give a new folder as checkpoint.")
-        blocks = sorted(self.folder.glob("blocks-*.gpec"))
+        blocks = sorted(path for path in self.folder.glob("blocks-*.gpec") if path.is_file())
         if blocks:
             self._require_same(work, identity)
         else:  # what has no blocks is of no work
@@ -72,6 +72,8 @@ class Checkpoint:
                 self.folder.mkdir(exist_ok=True)
                 tree = {"work": work, "identity": identity, "notes": notes or {}}
                 _files.write(self.folder / _IDENTITY, _KIND, tree)
+        # of work that began in the same moment, in a process that had other settings
+        self._stamp = _files.digest({"work": work, "identity": identity, "notes": notes or {}})
         self._lock = Lock()
         self._new: list[Block] = []
         self._written = time.monotonic()
@@ -141,7 +143,7 @@ class Checkpoint:
             # a name that no other process takes that may be at the same work
             name = f"blocks-{self._new[0]['stage'].replace(' ', '-')}-{secrets.token_hex(8)}.gpec"
             with self._writing():
-                _files.write(self.folder / name, _BLOCKS, {"blocks": self._new})
+                _files.write(self.folder / name, _BLOCKS, {"stamp": self._stamp, "blocks": self._new})
             self._new = []
         self._written = time.monotonic()
 
@@ -157,7 +159,8 @@ class Checkpoint:
 
     def _read(self, path: Path) -> None:
         try:
-            for block in _files.read(path, _BLOCKS)["blocks"]:
+            tree = _files.read(path, _BLOCKS)
+            for block in tree["blocks"] if tree["stamp"] == self._stamp else ():
                 stage, content, start, stop = (block[name] for name in _KEY)
                 self._found[stage, content, start, stop] = block["answer"]
         except (KeyError, TypeError) as error:
@@ -191,7 +194,14 @@ def _checked(folder: str | os.PathLike[str]) -> Path:
         path = Path(folder)
     except TypeError as error:
         raise ParameterTypeError(f"checkpoint={folder!r} must be the path of a folder, or None.") from error
-    if path.exists() and not path.is_dir():
+    try:
+        path.stat()
+        there = True
+    except FileNotFoundError:
+        there = False
+    except (OSError, ValueError) as error:  # too long, or a character that no name has
+        raise InputError(f"checkpoint={str(folder)!r} cannot be the name of a folder: {error}.") from error
+    if there and not path.is_dir():
         raise InputError(f"checkpoint={str(folder)!r} is a file; give a folder, which may be new.")
     if not path.parent.is_dir():
         raise InputError(f"Cannot make the checkpoint {path}: {path.parent} does not exist.")

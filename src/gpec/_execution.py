@@ -193,18 +193,21 @@ def one_blas_thread() -> Iterator[None]:
 
     The number is the process's: it is put back when the last of several threads leaves.
     """
-    with _LIMITING:
-        _let_this_thread_decide()
-        _limited.append(None if _limited else _libraries().limit(limits=1, user_api="blas"))
-    try:
+    inside = False
+    try:  # Ctrl-C may come at any line
+        with _LIMITING:
+            _let_this_thread_decide()
+            _limited.append(None if _limited else _libraries().limit(limits=1, user_api="blas"))
+            inside = True
         yield
     finally:
-        with _LIMITING:
-            before = _limited[0] if len(_limited) == 1 else None
-            _limited.pop()
-            if before is not None:
-                _let_this_thread_decide()
-                before.restore_original_limits()
+        if inside:
+            with _LIMITING:
+                before = _limited[0] if len(_limited) == 1 else None
+                _limited.pop()
+                if before is not None:
+                    _let_this_thread_decide()
+                    before.restore_original_limits()
 
 
 def _let_this_thread_decide() -> None:

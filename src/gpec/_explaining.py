@@ -17,6 +17,7 @@ from gpec._changes import predict_changes, predict_values
 from gpec._checkpoint import Checkpoint
 from gpec._execution import Execution, in_tiles
 from gpec._fitted import Fitted
+from gpec._problem import fingerprint
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
 from gpec.data import Rows
@@ -62,7 +63,12 @@ def open_checkpoint(
     if folder is None:
         return nullcontext()
     fitted.probe.require_same(fitted.ground.model)
-    identity = {"the fit": fitted.digest(), "the rows": _files.digest({"rows": rows.encoded})}
+    identity = {
+        "the fit": fitted.digest(),
+        "the explainer": fingerprint(fitted.ground.explainer, lasting=True),
+        "what is similar": fingerprint(fitted.ground.settings.similar, lasting=True),
+        "the rows": _files.digest({"rows": rows.encoded}),
+    }
     return Checkpoint(folder, work, {**identity, **(more or {})})
 
 
@@ -83,11 +89,23 @@ def answer_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
     if not hasattr(explainer, "model_"):
         explainer.bind(fitted.ground.model, fitted.ground.background)
         if explainer.learns:
-            explainer.restore(fitted.observation.learned)
+            _restore(explainer, fitted)
     if fitted.observation.given and fitted not in _AGREED:
         _require_same_units(fitted, explainer, now)
         _AGREED.add(fitted)
     return ask_explainer(fitted.ground, explainer, Z, now)
+
+
+def _restore(explainer: Explainer, fitted: Fitted) -> None:
+    """Give an explainer what one like it learned in the fit."""
+    try:
+        explainer.restore(fitted.observation.learned)
+    except (KeyError, TypeError, AttributeError) as error:
+        explainer.__dict__.pop("model_", None)  # it has not met the model
+        raise InputError(
+            f"The explainer {type(explainer).__name__} learns from the background, and the fit was made with another "
+            "one; fit again with it, or pass the explainer of the fit."
+        ) from error
 
 
 def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) -> None:

@@ -110,7 +110,7 @@ def fingerprint(*parts: Any, lasting: bool = False) -> str:
     def of(*parts: Any) -> str:
         return fingerprint(*parts, lasting=lasting)
 
-    for part in parts:
+    for part in map(_plain, parts):
         if isinstance(part, np.ndarray) and part.dtype != object:
             digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         elif isinstance(part, np.ndarray):
@@ -130,6 +130,15 @@ def fingerprint(*parts: Any, lasting: bool = False) -> str:
             other = _name(part) if lasting else str(id(part))
             digest.update(f"{type(part).__name__}{part!r}".encode() if plain else f"object {other}".encode())
     return digest.hexdigest()
+
+
+def _plain(part: Any) -> Any:
+    """Numbers as Python has them, and an array of what is one but for its class: a Series, an Index, a tensor."""
+    if isinstance(part, np.generic):
+        return part.item()
+    if hasattr(part, "__array__") and not isinstance(part, (np.ndarray, pd.DataFrame)):
+        return np.asarray(part)
+    return part
 
 
 def _name(part: Any) -> str:

@@ -298,8 +298,8 @@ def fit_kernel(
         shared=s.task_kernel is not None,
         regression=problem.ground.model.is_regressor,
     )
-    kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
     with one_blas_thread():
+        kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
         Y, U = values[:, :, output], observation.U[:, :, output]
         return learn_kernel(kernel, rows, Y, U, s.output_scale, start, s.n_jobs)
 

@@ -203,10 +203,11 @@ class SimilarRows(_Calibrated):
         usual = self._usual()
         own = mixture_quantile(self.offset, self.deviation, usual)
         wider = np.divide(self.half_width(std, usual), own, out=np.ones_like(own), where=own > 0)
-        if self.scores is not None:  # that most do not change says nothing against what is predicted of those that do
+        further = wider
+        if self.scores is not None:  # that most do not change says nothing against the change that is foreseen of some
             few_change = super()._quantile(self.scores, usual) < self._least(self.scores, usual)
-            wider = np.where(few_change, np.maximum(wider, 1.0), wider)
-        return values[..., None] + wider[..., None] * self.offset, wider[..., None] * self.deviation
+            further = np.where(few_change, np.maximum(wider, 1.0), wider)
+        return values[..., None] + further[..., None] * self.offset, wider[..., None] * self.deviation
 
     def statement(self, level: float) -> str:
         return (

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gpec
-from gpec import _files
+from gpec import _checkpoint, _files
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ModelMismatchError
-from gpec.explainers import KernelShap
+from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
 from small_models import curved, slopes
 
@@ -214,3 +214,46 @@ def test_killed_it_ends_with_the_same_bits(make_auto, X, tmp_path):
     again, plain = gpec.Explanation.load(tmp_path / "e.gpec"), g.explain(X[:60])
     same(plain, again)
     assert again.diagnostics["rows_resumed"]["explainer 0"] == 3 * (5 + 3)
+
+
+def test_another_explainer_is_other_work(make_auto, X, tmp_path):
+    """Objects are in no file, so the fit alone does not tell."""
+    make_auto(explainer="kernelshap").fit(X).save(tmp_path / "g.gpec")
+
+    def loaded(**objects):
+        return gpec.GPEC.load(tmp_path / "g.gpec", model=curved, **objects)
+
+    loaded(explainer=ShapleySampling(2)).explain(X[:4], checkpoint=tmp_path / "kept")
+    for explainer in (ShapleySampling(3), KernelShap()):
+        with pytest.raises(CheckpointError, match="differs in the explainer;"):
+            loaded(explainer=explainer).explain(X[:4], checkpoint=tmp_path / "kept")
+
+
+def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
+    """Of two processes with other settings, the second writes the identity anew while there is no block."""
+    first = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
+    second = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"})
+    for checkpoint, answer in ((first, 60), (second, 80)):
+        with checkpoint:
+            assert checkpoint.once("boundary", lambda answer=answer: {"n": answer}) == {"n": answer}
+    with _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
+        assert third.once("boundary", dict) == {"n": 80}
+    with pytest.raises(CheckpointError, match="differs in n_boundary"):
+        _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_what_cannot_be_a_name(make_auto, X, tmp_path, name):
+    g = make_auto().fit(X)
+    with pytest.raises(InputError, match="cannot be the name of a folder"):
+        g.explain(X[:4], checkpoint=tmp_path / name)
+
+
+def test_an_explainer_that_had_learned_nothing(make_auto, X, tmp_path):
+    make_auto(explainer="kernelshap").fit(X).save(tmp_path / "g.gpec")
+    g = gpec.GPEC.load(tmp_path / "g.gpec", model=curved, explainer="lime")
+    for _ in range(2):
+        with pytest.raises(
+            InputError, match="The explainer Lime learns from the background, and the fit was made with"
+        ):
+            g.explain(X[:4])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from fit_bits import bits
 from gpec.boundary import BisectionSampler
@@ -102,6 +103,21 @@ def test_rounding_makes_no_other_model(make, X, kept):
 def test_the_same_model_and_settings_in_other_words(make, counting, X, kept):
     g = make(counting(curved), boundary=BisectionSampler(), n_jobs=2, progress=True)
     assert g.fit(pd.DataFrame(X).to_numpy(), checkpoint=kept).diagnostics_["stages_resumed"]
+
+
+def test_numbers_of_numpy_are_numbers(make, X, kept):
+    g = make(n_boundary=np.int64(make().n_boundary), random_state=np.int64(0))
+    assert g.fit(X, checkpoint=kept).diagnostics_["stages_resumed"]
+
+
+def test_arrays_of_other_libraries_count_by_their_content(make, X, tmp_path):
+    def noise(of):
+        return torch.full((make().n_explained, 3), of)
+
+    make(noise=noise(0.1)).fit(X, checkpoint=tmp_path / "noisy")
+    make(noise=noise(0.1)).fit(X, checkpoint=tmp_path / "noisy")
+    with pytest.raises(CheckpointError, match="differs in noise;"):
+        make(noise=noise(0.2)).fit(X, checkpoint=tmp_path / "noisy")
 
 
 def test_of_explain(make, X, kept, tmp_path):

@@ -105,6 +105,37 @@ def test_same_bits_in_a_fresh_process_and_with_any_number_of_jobs(tmp_path, one_
     assert fresh.stdout.split() == here
 
 
+LARGE = """
+import numpy as np
+import gpec
+from gpec import _files
+
+X = np.random.default_rng(0).normal(size=(2_000, 5))
+small = {"n_boundary": 1_500, "background": 8, "random_state": 0, "progress": False}
+model, explainer = lambda X: 1 / (1 + np.exp(-X[:, 0] * X[:, 1])), lambda X: np.sin(X) * X[:, ::-1]
+for more in ({"n_explained": 400}, {"n_explained": 150, "kernel": "weg"}):
+    g = gpec.GPEC(model, explainer, **small, **more).fit(X)
+    print(_files.digest(g._fitted.state()), _files.digest({"upper": g.explain(X[:40], attribution="posterior").upper}))
+"""
+
+
+def test_bits_do_not_depend_on_the_threads_of_others(one_process_environment):
+    """Matrices that are large enough for BLAS to share them out."""
+    found = [
+        subprocess.run(  # noqa: S603  our own program
+            [sys.executable, "-W", "ignore", "-c", LARGE],
+            capture_output=True,
+            text=True,
+            env={**one_process_environment, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+            timeout=120,
+            check=True,
+        ).stdout.split()
+        for threads in ("1", "2")
+    ]
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
 def test_fitting_again_gives_the_same_bits(make, X):
     g = make()
     first = g.fit(X).explain(X[:5])

@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 
 from gpec._execution import one_blas_thread
 from gpec.data import Rows
+from gpec.data.rows import evenly_spaced
 from gpec.gp import fit_parameters, learn_kernel
 from gpec.gp._by_feature import each_feature
 from gpec.gp._gram import feature_grams
@@ -316,3 +317,43 @@ def test_one_kernel_for_all_features_with_noise_by_row(n_jobs):
         alone = fit_parameters(K, Y[:, [f]], U[:, [f]])
         np.testing.assert_allclose(together.scale[f], alone.scale[0], rtol=1e-3)
         np.testing.assert_allclose(together.nugget[f], alone.nugget[0], rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("by_feature", [True, False])
+def test_a_feature_that_varies_in_few_rows_spoils_nothing(by_feature):
+    """Starts and nats are sought on some of the rows, among which it may not vary at all."""
+    n, rng = 400, np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    Y = np.sin(2 * X) + 0.3 * X * X[:, [1, 2, 3, 0]]
+    used = set(evenly_spaced(n, 100)) | set(evenly_spaced(n, 200)) | set(evenly_spaced(n, 300)[::3])
+    Y[:, 3] = 0.0
+    Y[[i for i in range(n) if i not in used][5::40], 3] = 1.0
+    terms = (Own(), Rest()) if by_feature else (Rest(),)
+
+    def learned(Y):
+        return learn_kernel(Matern(*terms).fit(None, X), X, Y, 0 * Y)
+
+    plain, spoiled = learned(Y[:, :3]), learned(Y)
+    assert spoiled.off_ == plain.off_ == []
+    np.testing.assert_allclose(spoiled.theta, plain.theta, atol=0.7)
+    # and the gradient is that of what is left
+    noisy = np.array([True, False, False, True])
+    objective = (
+        each_feature(
+            plain,
+            Rows.of(X[:60]),
+            np.where(np.arange(4) == 3, 0.0, Y[:60]),
+            0.01 * noisy * np.ones((60, 4)),
+            np.arange(4),
+            noisy,
+        )
+        if by_feature
+        else None
+    )
+    if objective is not None:
+        x = np.append(plain.theta, [-3.0, 0.1, 0.2])
+        slope = objective(x)[1]
+        steps = 1e-5 * np.eye(len(x))
+        numeric = [(objective(x + s)[0] - objective(x - s)[0]) / 2e-5 for s in steps]
+        np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-4)
+        assert slope[-1] == 0.0

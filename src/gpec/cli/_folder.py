@@ -92,5 +92,6 @@ class Folder:
             self.path.rmdir()
 
     def _require_ours(self) -> None:
-        if not self._run.is_file():
+        begun = f".{self._run.name}."  # a process may have been killed while it wrote its first file
+        if not self._run.is_file() and any(not path.name.startswith(begun) for path in self.path.iterdir()):
             raise CheckpointError(f"{self.path} is not of a run of gpec; give another folder as --checkpoint.")

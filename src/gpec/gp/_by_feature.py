@@ -13,16 +13,22 @@ from gpec.data import Rows
 from gpec.gp._curve import deviance
 from gpec.gp._restricted import Restricted
 from gpec.kernels import Kernel
-from gpec.typing import FloatArray
+from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["Objective", "each_feature"]
+__all__ = ["Objective", "each_feature", "moves"]
 
 # Free parameters -> the deviance, and its derivatives if they are asked for.
 Objective = Callable[..., tuple[float, FloatArray]]
 
 _NUMBERS_AT_ONCE = 2**18  # of the matrices of a block: they fit into the cache, and loops in C are long
 _BLOCKS = 4  # at least, if there are as many features
+_LEAST_SPREAD = 1e-9
 _WORTH_THREADS = 150  # rows: matrices of fewer take less time than handing them over
+
+
+def moves(y: FloatArray) -> BoolArray:
+    """Which columns of unit spread, over rows of which these may be some, vary beyond rounding."""
+    return np.asarray(np.ptp(y, axis=0) > _LEAST_SPREAD)
 
 
 def each_feature(
@@ -30,10 +36,15 @@ def each_feature(
 ) -> Objective:
     """The deviance by theta, the logarithm of a nugget for all, and those of the scales of noisy features.
 
-    ``y (n, d)`` are attributions of mean 0 and ``u`` their noise; a feature without noise has its best scale. Features
-    are taken in blocks of a fixed size, so that no bit depends on who takes which.
+    ``y (n, d)`` are attributions of unit spread and ``u`` their noise; a feature without noise has its best scale, and
+    one that does not vary among these rows, because they are some of more, is left out: its scale would be rounding.
+    Features are taken in blocks of a fixed size, so that no bit depends on who takes which.
     """
-    n, p, features, noisy = len(y), kernel.n_dims, np.asarray(features), np.asarray(noisy)
+    n, p, varies = len(y), kernel.n_dims, moves(y)
+    kept = varies[noisy]  # of the scales
+    features, noisy, y, u = np.asarray(features)[varies], np.asarray(noisy)[varies], y[:, varies], u[:, varies]
+    if not len(features):
+        return lambda x, gradient=True: (0.0, np.zeros(len(x)))
     size = max(1, min(_NUMBERS_AT_ONCE // n**2, -(-len(features) // _BLOCKS)))
     blocks = [slice(start, start + size) for start in range(0, len(features), size)]
     twice = 2.0 * np.tri(n) - np.eye(n)  # against symmetric matrices the lower half counts twice
@@ -43,7 +54,7 @@ def each_feature(
 
     def objective(x: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
         tried, g, scales = kernel.with_theta(x[:p]), np.exp(x[p]), np.ones(len(features))
-        scales[noisy] = np.exp(x[p + 1 :])
+        scales[noisy] = np.exp(x[p + 1 :][kept])
 
         def work(block: slice) -> tuple[float, FloatArray, float, FloatArray]:
             own, noise = tuple(map(int, features[block])), u.T[block]
@@ -66,7 +77,9 @@ def each_feature(
             totals, by_theta, by_nugget, by_scale = zip(*mapped(work, blocks), strict=True)
         except LinAlgError:  # a matrix of rounding
             return 1e30, np.zeros(len(x))
-        slope = np.concatenate((np.sum(by_theta, axis=0), [sum(by_nugget)], np.concatenate(by_scale)[noisy]))
+        slope = np.zeros(len(x))
+        slope[: p + 1] = [*np.sum(by_theta, axis=0), sum(by_nugget)]
+        slope[p + 1 :][kept] = np.concatenate(by_scale)[noisy]
         return sum(totals), slope
 
     return objective

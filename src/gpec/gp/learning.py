@@ -18,7 +18,7 @@ from scipy.stats.qmc import Halton
 from gpec._execution import on_threads
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
-from gpec.gp._by_feature import Objective, each_feature
+from gpec.gp._by_feature import Objective, each_feature, moves
 from gpec.gp._curve import LEAST_NUGGET, Curve
 from gpec.gp._gram import Spectrum, feature_grams
 from gpec.gp.evidence import spread_of
@@ -143,11 +143,12 @@ def _all_features(
 ) -> Objective:
     """The deviance by :attr:`Kernel.theta`, each feature at its best scale and nugget or at the given scale."""
     free_scale = isinstance(output_scale, str)
+    told = moves(y) if free_scale else np.ones(y.shape[1], dtype=np.bool_)
 
     def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
         tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
         for features, gram in feature_grams(tried, rows, d):
-            own = np.flatnonzero(np.isin(varies, features))
+            own = np.flatnonzero(np.isin(varies, features) & told)
             if len(own):
                 K, pull = tried.gram_pullback(rows, gram.feature) if gradient else (gram.matrix, None)
                 curve = Curve(Spectrum.of(K), y[:, own], free_scale)

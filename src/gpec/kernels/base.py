@@ -30,7 +30,7 @@ Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
 
 _PAIRED = 8
 _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
-_KINDS: dict[str, type[Kernel]] = {}
+_KINDS: dict[str, Any] = {}
 
 
 class Kernel(SklearnKernel, ABC):
@@ -131,6 +131,9 @@ class Kernel(SklearnKernel, ABC):
         K, gradient = self.gram_gradient(X, feature)
         return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
 
+    def __init__(self) -> None:
+        """A kernel without parameters; scikit-learn reads them off the signature."""
+
     def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
         """:meth:`gram` of several features ``(F, n, n)``."""
         return np.stack([self.gram(rows, feature) for feature in features])
@@ -187,7 +190,7 @@ class Kernel(SklearnKernel, ABC):
             raise CorruptFileError(
                 f"The file holds a kernel of the unknown kind {state['kind']!r}; import the module that defines it."
             )
-        kernel = _KINDS[state["kind"]].from_parameters(_kernels(state["parameters"]))
+        kernel: Kernel = _KINDS[state["kind"]].from_parameters(_kernels(state["parameters"]))
         for name, value in _kernels(state["learned"]).items():
             setattr(kernel, name, value)
         return kernel
