@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import shap
 import torch
 import xgboost
 from sklearn.compose import make_column_transformer
@@ -17,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 import gpec
 from gpec.app._opened import read_opened
 from gpec.boundary import LevelSetSampler
-from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, ModelOutputError
+from gpec.errors import BoundaryNotFoundError, ExplainerError, InputError, ModelMismatchError, ModelOutputError
 from gpec.kernels import Output
 from gpec.similar import MeasurementError
 
@@ -270,6 +271,15 @@ def test_report_and_notebook(fitted, X, tmp_path):
 # What is refused
 
 
+def test_the_report_speaks_of_no_classes(fitted, X, tmp_path):
+    fitted.explain(X[:4]).to_html(tmp_path / "e.html", gpec=fitted)
+    text = (tmp_path / "e.html").read_text()
+    head = text[text.index("<body>") : text.index("</header>")]
+    assert "4 rows, 3 features. Written" in head
+    assert "decision boundary" not in text[text.index("<body>") : text.index("<script")]
+    assert "answer changes around the row" in text
+
+
 def test_a_constant_is_refused(build, X):
     with pytest.raises(
         BoundaryNotFoundError, match=r"The model predicts 7 for all \d+ rows tried, so it has no level sets"
@@ -304,3 +314,36 @@ def test_classes_are_no_levels(make_auto, X):
 
 def test_diagnostics_are_plain(fitted):
     json.dumps({key: fitted.diagnostics_[key] for key in ("levels", "regression", "boundary_points")})
+
+
+def test_a_function_stands_for_the_regressor_that_was_fitted(make_auto, X, tmp_path):
+    model = Ridge().fit(X, curved(X))
+    g = make_auto(model, "exact").fit(X)
+    g.save(tmp_path / "g.gpec")
+    h = gpec.GPEC.load(tmp_path / "g.gpec", model=lambda rows: model.predict(rows))
+    np.testing.assert_array_equal(h.explain(X[:3]).lower, g.explain(X[:3]).lower)
+
+
+def test_a_network_of_which_nobody_says_that_it_predicts_numbers(make_auto, X):
+    module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Softplus())
+    with pytest.raises(BoundaryNotFoundError, match="If it predicts numbers, not classes, set model_output='value'"):
+        make_auto(module, "kernelshap").fit(X)
+
+
+def test_one_feature_warns_of_nothing(X, recwarn):
+    small = {"n_explained": 40, "n_boundary": 20, "background": 8, "random_state": 0, "progress": False}
+    gpec.GPEC(lambda X: np.sin(3 * X[:, 0]), "lime", model_output="value", **small).fit(X[:, :1])
+    assert not [str(w.message) for w in recwarn if "column-vector" in str(w.message)]
+
+
+def test_shap_that_reads_a_threshold_otherwise(make_auto, X, monkeypatch):
+    """What it says of it names an argument that nobody can pass on."""
+
+    def fails(*_, **__):
+        raise ValueError("Additivity check failed in TreeExplainer! Please set check_additivity=False")
+
+    forest = RandomForestRegressor(5, random_state=0).fit(X, curved(X))
+    explainer = shap.TreeExplainer(forest, X[:5])
+    monkeypatch.setattr(shap.TreeExplainer, "__call__", fails)
+    with pytest.raises(ExplainerError, match=r"threshold of a tree.*use explainer='tree'"):
+        make_auto(forest, explainer).fit(X)
