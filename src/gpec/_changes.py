@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpec._execution import Execution, in_tiles
+from gpec._execution import Execution, in_tiles, run_blocks
 from gpec._fitted import Fitted, Layer
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
@@ -28,7 +28,7 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 __all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
 
 _BLOCK = 128  # rows whose similar rows are looked at together
-_ROWS = 4_096  # whose difficulty is looked up together
+_ROWS = 2_048  # whose difficulty is looked up together
 _LEAST = 1e-12  # of the scale: the least variance of what was not observed
 _VARIED = 1e-24  # of the largest scale: a scale below it is rounding, and the feature did not vary
 
@@ -85,7 +85,7 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
     return Changes(**whole)
 
 
-def predict_values(fitted: Fitted, rows: Rows, found: Prediction) -> Prediction:
+def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | None = None) -> Prediction:
     """What the explainer would answer: the posterior with its own noise, given what attributions add up to."""
     u = fitted.noise_at(None)
     boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
@@ -96,10 +96,11 @@ def predict_values(fitted: Fitted, rows: Rows, found: Prediction) -> Prediction:
         mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
     boundary = np.maximum(boundary, _least_variance(fitted))
     noise = np.maximum(variance - boundary, 0.0)
-    if fitted.difficulty is not None:
+    hardness = fitted.difficulty
+    if hardness is not None:
         std = np.sqrt(boundary + noise)
-        hard = [fitted.difficulty.at(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
-        wider = (fitted.difficulty.scaled(std, np.concatenate(hard)) / std) ** 2
+        hard = run_blocks(lambda part: hardness.at(rows[part]), len(rows), _ROWS, n_jobs=n_jobs)
+        wider = (hardness.scaled(std, np.concatenate(list(hard))) / std) ** 2
         boundary, noise = boundary * wider, noise * wider
     return Prediction(mean, boundary, noise, found.clamped)
 

@@ -178,7 +178,7 @@ def likely_values(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
             PosteriorWarning,
             stacklevel=3,
         )
-    found = predict_values(fitted, rows, predict(fitted, rows, now))
+    found = predict_values(fitted, rows, predict(fitted, rows, now), now.n_jobs)
     shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
     rule = Value(fitted.calibration.at_the_door().value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
