@@ -72,7 +72,7 @@ class Checkpoint:
                 self.folder.mkdir(exist_ok=True)
                 tree = {"work": work, "identity": identity, "notes": notes or {}}
                 _files.write(self.folder / _IDENTITY, _KIND, tree)
-        # of work that began in the same moment, in a process that had other settings
+        # tells its blocks from those of a process that began in the same moment with other settings
         self._stamp = _files.digest({"work": work, "identity": identity, "notes": notes or {}})
         self._lock = Lock()
         self._new: list[Block] = []

@@ -20,7 +20,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec._progress import Progress
-from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, send
+from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
 from gpec.errors import ClusterError
 from gpec.typing import FloatArray, IntArray
 
@@ -155,7 +155,7 @@ def on_cluster(
             found: T = future.result()
             return found
         except Exception as error:
-            if type(error).__name__ == "KilledWorker":
+            if worker_killed(error):
                 raise ClusterError(
                     f"Rows {part.start} to {part.stop - 1} of those to explain were with several workers when they "
                     "died, most likely for lack of memory; give workers more memory or fewer threads. fit(..., "

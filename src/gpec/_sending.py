@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Parcel", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send"]
+__all__ = ["Parcel", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send", "worker_killed"]
 
 T = TypeVar("T")
 
@@ -98,6 +98,13 @@ def scheduler_lost(client: Any, error: BaseException) -> bool:
     from distributed import CancelledError
 
     return isinstance(error, (CancelledError, CommClosedError)) or client.status != "running"
+
+
+def worker_killed(error: BaseException) -> bool:
+    """Whether a task was given up because one worker after the other died with it."""
+    from distributed import KilledWorker
+
+    return isinstance(error, KilledWorker)
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def test_refused_before_the_fit(files, monkeypatch, words, message):
 
 
 def test_stopped_by_the_user(files, monkeypatch):
-    def stop(*_):
+    def stop(**_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gpec.distributed._running.explain_file", stop)

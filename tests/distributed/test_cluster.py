@@ -182,7 +182,7 @@ def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_pa
 
 
 def test_an_error_of_a_task_is_not_taken_for_a_lost_scheduler(fitted, parquet, tmp_path, client, monkeypatch):
-    def broken(job, sent):
+    def broken(job, question):
         raise CommClosedError("a connection of its own")
 
     monkeypatch.setattr("gpec.distributed._running._explain_there", broken)
@@ -339,12 +339,22 @@ def test_a_model_that_ends_its_worker(make_auto, rows, tmp_path):
         ):
             explain_parquet(g, source, tmp_path / "out", scheduler=own, attribution="posterior")
 
+        def deadly_explainer(X):
+            os._exit(1)
+
+        with (
+            joblib.parallel_config("dask", client=own),
+            pytest.raises(
+                ClusterError, match=r"Rows 0 to \d+ of those to explain were with several workers when they died"
+            ),
+        ):
+            make_auto(curved, deadly_explainer).fit(rows)
+
 
 def test_a_worker_that_cannot_import_the_model(make_auto, rows, tmp_path, client, monkeypatch):
     (tmp_path / "only_here.py").write_text("from small_models import curved\ndef rate(X):\n    return curved(X)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     g = make_auto(gpec.models.load_model("only_here:rate"), slopes).fit(rows)
-    rows.to_parquet(tmp_path / "a.parquet")
     (tmp_path / "rows").mkdir()
     rows.to_parquet(tmp_path / "rows" / "a.parquet")
     with pytest.raises(ClusterError, match=r"cannot import what the model or the explainer needs .*only_here"):

@@ -108,8 +108,8 @@ def _batches(question: Question, job: Job) -> Iterator[tuple[Any, Any, Any]]:
     try:
         with pq.ParquetFile(job.source) as file:
             features, index, numbers = _columns(question, file.schema_arrow, job)
-            kind = file.schema_arrow.field(index[0]).type if len(index) == 1 else None
-            kind = kind if kind is not None and pa.types.is_integer(kind) else None
+            kinds = [file.schema_arrow.field(name).type for name in index]
+            kind = kinds[0] if len(kinds) == 1 and pa.types.is_integer(kinds[0]) else None
             first = 0
             for batch in file.iter_batches(batch_size=_ROWS, columns=[*features, *index]):
                 if len(batch):
@@ -147,8 +147,7 @@ def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], list
 def _rows(
     question: Question, table: Any, features: list[str], index: list[str], numbers: tuple[int, int] | None, first: int
 ) -> tuple[Any, Any]:
-    frame = table.select(features).to_pandas(ignore_metadata=False)
-    frame = frame.reset_index(drop=True)[features]
+    frame = table.select(features).to_pandas().reset_index(drop=True)[features]
     if numbers is not None:
         start, step = numbers
         frame.index = pd.RangeIndex(start + first * step, start + (first + len(frame)) * step, step)

@@ -63,8 +63,8 @@ def run_jobs(
     import dask
 
     sent = dask.delayed(pass_on)(question)
-    work = _explain_there if where == "processes" else _explain_here
-    tasks = [dask.delayed(work)(job, sent) for job in jobs]
+    work = dask.delayed(_explain_there if where == "processes" else explain_file)
+    tasks = [work(question=sent, job=job) for job in jobs]
     return list(dask.compute(*tasks, scheduler=where))
 
 
@@ -75,7 +75,7 @@ def _run_on_cluster(
 
     address, done, futures, lost = _address(client), 0, [], False
     try:
-        futures = client.map(_explain_there, jobs, sent=send(client, question), pure=False)
+        futures = client.map(_explain_there, jobs, question=send(client, question), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
                 if future.status != "finished":
@@ -116,13 +116,9 @@ def _close(client: Any) -> None:
         printer.disabled = silent
 
 
-def _explain_here(job: Job, sent: Question) -> Told:
-    return explain_file(sent, job)
-
-
-def _explain_there(job: Job, sent: Question) -> Told:
+def _explain_there(job: Job, question: Question) -> Told:
     with errors_that_travel():
-        return explain_file(sent, job)
+        return explain_file(question, job)
 
 
 def _current_client() -> Any:
