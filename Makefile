@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SIZE ?= small
+OUT ?= build/reproduction
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: demo test test-browser lint bench reproduce soak mutants package docs clean help
@@ -16,7 +18,7 @@ help:
 	@echo "make package  build wheel and sdist, install each in empty environments and try them (ten minutes)"
 	@echo "make docs   build the site into docs/_build/html (two minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
-	@echo "make reproduce  regenerate the paper's tables and figures, small (a quarter of an hour; needs the data sets, GPEC_DATA)"
+	@echo "make reproduce SIZE=small OUT=build/reproduction  the paper's tables and figures (a quarter of an hour; needs GPEC_DATA)"
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -66,7 +68,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
 reproduce: $(VENV)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m paper
+	OMP_NUM_THREADS=1 $(BIN)/python -m paper --size $(SIZE) --out $(OUT)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache docs/_build docs/api docs/examples

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import xgboost
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 from scipy.stats import spearmanr
 
@@ -19,9 +17,8 @@ import gpec
 from gpec import datasets, plots
 from gpec.explainers import ExactShapley
 from paper._methods import fit_gpec
-from paper._runs import Run
 
-__all__ = ["PLANES", "Plane", "draw_plane", "keep", "pack", "plane", "rank_agreement", "real_changes", "unpack"]
+__all__ = ["PLANES", "Plane", "draw_plane", "pack", "plane", "rank_agreement", "real_changes", "unpack"]
 
 _REACH = 12.0  # training rows of Synthetic are uniform over [-12, 12]^2
 _FINE = 200  # cells along an axis, to draw the boundary
@@ -148,11 +145,3 @@ def draw_plane(
     for color, width in (("white", 2.4), ("black", 1.2)):
         ax.contour(*scene.margin, levels=[0.0], colors=[color], linewidths=[width])
     ax.scatter(*scene.X_train.to_numpy().T, s=7, color="#D55E00", edgecolors="white", linewidths=0.4, zorder=4)
-
-
-def keep(run: Run, figure: Figure, name: str) -> None:
-    """Save and close a figure; its parts are laid out once for both formats."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    run.save(figure, name)
-    plt.close(figure)

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import gpec
 
-__all__ = ["HERE", "Run", "Size", "mean_and_error", "plus_minus"]
+__all__ = ["HERE", "OUT", "Run", "Size", "mean_and_error", "plus_minus"]
 
 HERE = Path(__file__).parent
+OUT = Path("build") / "reproduction"
 Size = Literal["toy", "small", "paper"]
 _DIGITS = 6  # significant ones, of numbers that are kept
 
@@ -47,7 +49,7 @@ class Run:
     size: Size
     seeds: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    folder: Path = HERE
+    folder: Path = OUT
 
     def __post_init__(self) -> None:
         self.path = self.folder / "unfinished" / self.size / f"{self.name}.json"
@@ -58,7 +60,7 @@ class Run:
         self.seconds: dict[str, float] = kept["seconds"] if self.values else {}
 
     @classmethod
-    def found(cls, name: str, size: Size, folder: Path = HERE) -> Run | None:
+    def found(cls, name: str, size: Size, folder: Path = OUT) -> Run | None:
         """What the last finished run found, whatever its settings."""
         path = folder / "results" / size / f"{name}.json"
         if not path.exists():
@@ -89,11 +91,11 @@ class Run:
         os.replace(self.path, self.result)
 
     def save(self, figure: Any, name: str) -> None:
-        """A figure as PNG and SVG, without the time of day."""
+        """Save a figure as PNG, and close it."""
         folder = self.folder / "figures" / self.size
         folder.mkdir(parents=True, exist_ok=True)
         figure.savefig(folder / f"{name}.png", dpi=110)
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        plt.close(figure)
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

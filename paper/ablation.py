@@ -23,7 +23,7 @@ from paper._ablation_report import (
     verdicts,
 )
 from paper._methods import fit_gpec
-from paper._planes import Plane, draw_plane, keep, pack, plane, unpack
+from paper._planes import Plane, draw_plane, pack, plane, unpack
 from paper._runs import Run
 
 __all__ = ["changes", "dense_variance", "draw", "report", "run", "sampled", "settings", "tables", "verdicts"]
@@ -174,4 +174,4 @@ def draw(run: Run) -> None:
                 draw_plane(ax, scenes[name], surface, title=f"{explainer}: {word}", color_limits=limits, cmap=cmap)
         what = "its parts" if "ablation" in figure_name else "what fewer samples change"
         figure.suptitle(f"Variance of the horizontal feature's attribution under unit scale, and {what}")
-        keep(run, figure, figure_name)
+        run.save(figure, figure_name)

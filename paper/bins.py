@@ -11,7 +11,7 @@ import pandas as pd
 from gpec.explainers import ExactShapley
 from paper._bins_report import EDGES, INNER, REACH, TRUTH, bins_of, factors_of, report, tables, verdicts
 from paper._methods import METHODS, widths
-from paper._planes import Plane, keep, plane
+from paper._planes import Plane, plane
 from paper._runs import Run, plus_minus
 
 __all__ = ["by_bins", "draw", "report", "run", "settings", "tables", "verdicts"]
@@ -91,4 +91,4 @@ def draw(run: Run) -> None:
     for ax in axes[-1]:
         ax.set_xlabel("x1")
     figure.suptitle("Synthetic: the boundary is wild within [-4, 4] (vermilion) and calm outside (blue)")
-    keep(run, figure, "fig05_bins")
+    run.save(figure, "fig05_bins")

@@ -130,4 +130,3 @@ def draw(run: Run) -> None:
         ax.legend(frameon=False, fontsize="small")
         ax.spines[["top", "right"]].set_visible(False)
     run.save(figure, "boundary_points")
-    plt.close(figure)

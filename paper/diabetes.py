@@ -67,7 +67,6 @@ def draw(run: Run) -> None:
         gpec.plots.scatter(_counted(e[:, feature]) if feature == "hospital_stays" else e[:, feature], ax=ax)
         ax.set_title(f"({letter}) {feature.replace('_', ' ')}", loc="left")
     run.save(figure, "fig07_diabetes")
-    plt.close(figure)
 
 
 def _counted(one: gpec.Explanation) -> gpec.Explanation:

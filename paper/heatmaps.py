@@ -9,7 +9,7 @@ import numpy as np
 
 from paper._heatmaps_report import REGIONS, region_verdict, report, tables, uniform, verdicts
 from paper._methods import METHODS, widths
-from paper._planes import PLANES, Plane, draw_plane, keep, pack, plane, rank_agreement, real_changes, unpack
+from paper._planes import PLANES, Plane, draw_plane, pack, plane, rank_agreement, real_changes, unpack
 from paper._runs import Run
 
 __all__ = ["draw", "region_verdict", "report", "run", "settings", "tables", "uniform", "verdicts"]
@@ -83,4 +83,4 @@ def draw(run: Run) -> None:
             f"Uncertainty of the {axis} feature's attribution, as published; bright is uncertain, each colour bar "
             "starts at 0"
         )
-        keep(run, figure, figure_name)
+        run.save(figure, figure_name)

@@ -21,7 +21,6 @@ from paper._curves import (
     boundary_points,
 )
 from paper._illustrations_report import report, shrinks, smaller, tables, verdicts
-from paper._planes import keep
 from paper._runs import Run
 from paper._sketches import draw_balls, draw_kernel, draw_patients
 
@@ -105,4 +104,4 @@ def draw(run: Run) -> None:
         ("fig09_balls", draw_balls),
     ):
         figure = make(run)
-        keep(run, figure, name)
+        run.save(figure, name)

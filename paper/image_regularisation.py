@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from paper._image_regularisation_report import parts, report, tables, verdicts
@@ -70,4 +69,3 @@ def draw(run: Run) -> None:
                 panels.append((name, what, numbers | {"real change": draws["actual"]}))
     figure = draw_slopes(panels)
     run.save(figure, "table1_images")
-    plt.close(figure)

@@ -58,7 +58,6 @@ def draw(run: Run) -> None:
         )
         figure.suptitle(f"BayesLIME with GPEC's {100 * LEVEL:.0f}% intervals,\n{words}")
         run.save(figure, figure_name)
-        plt.close(figure)
 
 
 def _draw_column(column: Any, run: Run, name: str, block: str) -> None:

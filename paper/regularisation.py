@@ -61,7 +61,6 @@ def run(run: Run) -> None:
 def draw(run: Run) -> None:
     figure = draw_slopes([(name, "gamma", _table_lines(run, name)) for name in run.settings["tables"]])
     run.save(figure, "table1_regularisation")
-    plt.close(figure)
     _said_and_so(run)
 
 
@@ -102,4 +101,3 @@ def _said_and_so(run: Run) -> None:
         line[0].set_ylabel(f"{name}\nwidth that is said")
     figure.supxlabel("how much the attributions of similar rows really differ (root mean square, mean over features)")
     run.save(figure, "table1_said_and_so")
-    plt.close(figure)

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from paper._methods import fit_gpec
-from paper._planes import draw_plane, keep, pack, plane, rank_agreement, real_changes, unpack
+from paper._planes import draw_plane, pack, plane, rank_agreement, real_changes, unpack
 from paper._report import Claim, judged, more, overall
 from paper._runs import Run, mean_and_error, plus_minus
 
@@ -84,7 +84,7 @@ def draw(run: Run) -> None:
                 draw_plane(ax, scene, surface, title=key(lam, rho))
                 ax.label_outer()
         figure.suptitle(f"{name}: width under unit scale, for each lambda and rho; each colour bar starts at 0")
-        keep(run, figure, FIGURES[name])
+        run.save(figure, FIGURES[name])
 
 
 def rises(numbers: Any, *, every_step: bool = False) -> bool:

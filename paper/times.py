@@ -227,4 +227,3 @@ def draw(run: Run) -> None:
             ax.set_xlabel("seconds")
     axes[0, 0].legend(frameon=False, fontsize="small", loc="lower right")
     run.save(figure, "table02_times")
-    plt.close(figure)

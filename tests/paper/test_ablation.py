@@ -16,7 +16,7 @@ def run(tmp_path_factory):
 
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
-    assert made == {f"{name}.{kind}" for name in ("fig06_ablation", "fig13_samples") for kind in ("png", "svg")}
+    assert made == {"fig06_ablation.png", "fig13_samples.png"}
     text = "\n".join([*ablation.report(run), *ablation.tables(run)])
     assert "The parts add up" in text
     assert text.count("figures/toy/") == 2

@@ -14,7 +14,7 @@ def run(tmp_path_factory):
 
 
 def test_picture_and_report_are_made(run):
-    assert {path.name for path in (run.folder / "figures" / "toy").iterdir()} == {"fig05_bins.png", "fig05_bins.svg"}
+    assert {path.name for path in (run.folder / "figures" / "toy").iterdir()} == {"fig05_bins.png"}
     text = "\n".join([*bins.report(run), *bins.tables(run)])
     assert "| -10 to -8 |" in text
     assert "nan" not in text

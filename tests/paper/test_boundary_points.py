@@ -17,7 +17,7 @@ def run(tmp_path_factory):
 
 def test_picture_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
-    assert made == {"boundary_points.png", "boundary_points.svg"}
+    assert made == {"boundary_points.png"}
     text = "\n".join([*boundary_points.report(run), *boundary_points.tables(run)])
     assert text.count("| 20 |") == 2
     assert "nan" not in text

@@ -21,7 +21,7 @@ def scene():
 
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
-    assert made == {f"{name}.{kind}" for name in ("fig04_heatmaps_x", "fig14_heatmaps_y") for kind in ("png", "svg")}
+    assert made == {"fig04_heatmaps_x.png", "fig14_heatmaps_y.png"}
     text = "\n".join([*heatmaps.report(run), *heatmaps.tables(run)])
     assert text.count("figures/toy/") == 2
     assert "nan" not in text

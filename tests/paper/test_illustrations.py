@@ -17,9 +17,7 @@ def run(tmp_path_factory):
 
 def test_pictures_and_report_are_made(run):
     made = {path.name for path in (run.folder / "figures" / "toy").iterdir()}
-    assert made == {
-        f"{name}.{kind}" for name in ("fig01_smoothness", "fig03_kernel", "fig09_balls") for kind in ("png", "svg")
-    }
+    assert made == {"fig01_smoothness.png", "fig03_kernel.png", "fig09_balls.png"}
     text = "\n".join([*illustrations.report(run), *illustrations.tables(run)])
     assert text.count("figures/toy/") == 3
     assert "nan" not in text

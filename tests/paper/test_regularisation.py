@@ -120,8 +120,7 @@ def toy(tmp_path_factory):
 
 def test_toy_runs_draws_and_goes_on(toy):
     for name in ("table1_regularisation", "table1_said_and_so"):
-        for kind in ("png", "svg"):
-            assert (toy.folder / "figures" / "toy" / f"{name}.{kind}").stat().st_size > 5_000
+        assert (toy.folder / "figures" / "toy" / f"{name}.png").stat().st_size > 5_000
     again = Run("regularisation", "toy", None, regularisation.settings("toy", None), toy.folder)
     assert again.values == toy.values
     regularisation.run(again)  # nothing is left to do
