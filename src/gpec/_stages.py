@@ -57,7 +57,7 @@ __all__ = [
 
 _PROBE_ROWS = 20
 _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
-_POOL = 10_000  # rows from which those to explain are drawn
+_POOL = 10_000  # rows from which fewer than as many are drawn; ten times as many as more rows
 _OUTPUT_BINS = 10
 _LARGEST_NOISE = 1e30  # in squared attributions
 _SUM_TOLERANCE = 1e-6
@@ -105,13 +105,16 @@ def draw_rows(problem: Problem, memory: Memory) -> Draw:
         return Draw(problem.explained, np.ones(len(problem.explained)))
     rng = stream(ground.seed, "explained rows")
     order = rng.permutation(len(Z))
-    if ground.settings.draw == "uniform" or n >= _POOL:
+    if ground.settings.draw == "uniform":
         return Draw(Z[order[:n]], np.ones(n))
-    pool = order[:_POOL]
+    pool = order[: _POOL if n < _POOL else 10 * n]
     earlier = memory.of("ground")
     known = None if earlier is None else earlier.observation.draw.answers
     model = remembered(ground.model, memory.now.kept, "drawn rows")
-    answers = model.answers(Z[pool]) if known is None else known
+    parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
+    if known is None or len(known) < len(pool):
+        parts.append(model.answers(Z[pool if known is None else pool[len(known) :]]))
+    answers = np.concatenate(parts)
     chance = np.full(len(pool), 0.5 / len(pool))
     for p in answers.T:
         place = np.digitize(p, np.linspace(p.min(), p.max(), _OUTPUT_BINS + 1)[1:-1])

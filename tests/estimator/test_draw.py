@@ -33,12 +33,14 @@ def fitted(X, explainer="exact", **changes):
     return gpec.GPEC(rare, explainer, **{**small, **changes}).fit(X)
 
 
-def draws(X, n, seed, model=rare):
+def draws(X, n, seed, model=rare, earlier=None):
     """The draw of one seed alone, without the rest of the fit."""
     settings = Settings.of(
         gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
     )
-    return draw_rows(state_problem(model, settings, seed, X, None, None, None), Memory({"ground": ""}, None))
+    if earlier is not None:
+        earlier = SimpleNamespace(fingerprints={"ground": ""}, observation=SimpleNamespace(draw=earlier))
+    return draw_rows(state_problem(model, settings, seed, X, None, None, None), Memory({"ground": ""}, earlier))
 
 
 def test_rare_class_is_among_the_explained_rows(data):
@@ -102,6 +104,30 @@ def test_nearly_all_rows(X, models, n):
     np.testing.assert_allclose(draw.weights.mean(), 1.0)
     if n >= 119:  # all but one
         np.testing.assert_allclose(draw.weights, 1.0, atol=0.05)
+
+
+def test_ten_thousand_rows_and_more_are_drawn_over_the_output_too():
+    X = np.random.default_rng(6).normal(size=(60_000, 4))
+    positive = rare(X) > 0.5
+    for n in (10_000, 20_000):
+        draw = draws(X, n, 0)
+        found = rare(draw.rows) > 0.5
+        assert len(np.unique(draw.rows, axis=0)) == n
+        assert found.sum() > 1.5 * positive.mean() * n
+        np.testing.assert_allclose(np.average(found, weights=draw.weights), positive.mean(), rtol=0.1)
+
+
+def test_a_later_fit_asks_only_for_rows_of_the_larger_draw(counting):
+    X = np.random.default_rng(6).normal(size=(30_000, 4))
+    asked = {}
+    first = None
+    for n in (200, 10_000, 300):
+        model = counting(rare)
+        draw = draws(X, n, 0, model, first)
+        asked[n] = model.n_rows
+        np.testing.assert_array_equal(draw.rows, draws(X, n, 0).rows)
+        first = draw
+    assert asked == {200: 10_000, 10_000: 20_000, 300: 0}
 
 
 @pytest.mark.parametrize("answer", [0.2, 0.9])
