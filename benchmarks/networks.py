@@ -82,9 +82,9 @@ def run():
         "points": np.bincount(sample.label).tolist(),
         "largest_gap": gap.max(),
         "class_among_top_two": float((order == sample.label[:, None]).any(axis=1).mean()),
-        "radii": sampler.report_.radii,
-        "successes": sampler.report_.successes,
-        "attempts": sampler.report_.attempts,
+        "radii": sample.attacks.radii,
+        "successes": sample.attacks.successes,
+        "attempts": sample.attacks.attempts,
         "distance": {
             "adversarial": distance(sample.points),
             "paper": distance(plain.points),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
-from gpec.boundary import BoundarySample, Sampler
+from gpec.boundary import AttackReport, BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
 from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
@@ -123,7 +123,7 @@ def fingerprint(*parts: Any, lasting: bool = False) -> str:
             digest.update(f"{len(part)}{of(*part)}".encode())
         elif isinstance(part, (Explainer, Sampler, Similar, Kernel)):
             digest.update(of(type(part), part.get_params(deep=False)).encode())
-        elif isinstance(part, (BoundarySample, Groups)):
+        elif isinstance(part, (AttackReport, BoundarySample, Groups)):
             digest.update(of(vars(part)).encode())
         else:
             plain = part is None or isinstance(part, (str, int, float, bool, np.generic))

@@ -11,9 +11,8 @@ from sklearn.base import clone
 from torch import nn
 
 import gpec
-from gpec.boundary import AdversarialSampler, BisectionSampler
+from gpec.boundary import AdversarialSampler, AttackReport, BisectionSampler
 from gpec.boundary._attack import AttackedModule
-from gpec.boundary.adversarial import AttackReport
 from gpec.errors import BoundaryNotFoundError, InputError, ModelCallError, ModelOutputError, ParameterTypeError
 
 RNG = np.random.default_rng(0)
@@ -88,8 +87,8 @@ class TestBinary:
     def test_attacks_aim_at_the_threshold(self):
         sampler = AdversarialSampler(**SMALL, n_approach=0)
         found = sample(linear_module([4.0, 1.0, 0.0, 0.0, 0.0]), sampler=sampler, threshold=0.9)
-        assert sum(sampler.report_.successes) == sampler.report_.attempts
-        assert len(found) == sampler.report_.attempts  # each partner lies beyond 0.9, not merely beyond 0.5
+        assert sum(found.attacks.successes) == found.attacks.attempts
+        assert len(found) == found.attacks.attempts  # each partner lies beyond 0.9, not merely beyond 0.5
 
     def test_the_threshold_is_respected(self):
         found = sample(linear_module([1.0, 0.0, 0.0, 0.0, 0.0]), threshold=0.7)
@@ -125,9 +124,7 @@ class TestSeveralClasses:
         assert (beyond != found.label).all()
 
     def test_all_successes_are_counted(self, module):
-        sampler = AdversarialSampler(**SMALL)
-        sample(module, sampler=sampler)
-        report = sampler.report_
+        report = sample(module).attacks
         counts = np.bincount(logits(module, X).argmax(axis=1))
         expected = sum(min(c, 40) + 2 * min(c, 15) for c in counts)
         assert report.attempts == expected
@@ -138,13 +135,13 @@ class TestSeveralClasses:
     def test_the_smallest_radius_is_the_one_found_by_trying_all(self, module):
         """Each radius alone, on all rows: as many succeed there as the report says for it and the smaller ones."""
         sampler = AdversarialSampler(n_untargeted=len(X), n_targeted=1)
-        sample(module, sampler=sampler)
-        successes = np.cumsum(sampler.report_.successes)
+        found = sample(module, sampler=sampler)
+        successes = np.cumsum(found.attacks.successes)
         model = judge(module, X)
         labels, noise = model.labels(X), RNG.uniform(-1, 1, X.shape)
         attacked = AttackedModule(model, X.min(axis=0), X.max(axis=0))
         each = [attack(attacked, X, labels, radius, noise=noise)[1].sum() for radius in sampler.radii]
-        assert sampler.report_.attempts == len(X) + 6  # the six towards a class from another
+        assert found.attacks.attempts == len(X) + 6  # the six towards a class from another
         assert np.abs(successes - each).max() <= 6 + 0.05 * len(X)
         assert 0 < each[6] < each[8] < each[-1]
 
@@ -372,15 +369,20 @@ def test_it_is_nearer_to_the_data_than_bisection_of_random_pairs():
 
 def test_gpec_takes_it_and_saves_it(tmp_path):
     module = network(3)
+    sampler = AdversarialSampler(**SMALL)
+    before = copy.deepcopy(vars(sampler))
     g = gpec.GPEC(
-        module, lambda rows: np.repeat(np.asarray(rows)[:, :, None], 3, axis=2), boundary=AdversarialSampler(**SMALL),
+        module, lambda rows: np.repeat(np.asarray(rows)[:, :, None], 3, axis=2), boundary=sampler,
         n_explained=30, random_state=0,
     )  # fmt: skip
     e = g.fit(X).explain(X[:4])
+    assert vars(sampler) == before
     assert e.values.shape == (4, 5, 3)
     g.save(tmp_path / "net.gpec")
     h = gpec.GPEC.load(tmp_path / "net.gpec", model=module)
     assert np.array_equal(h.boundary_.points, g.boundary_.points)
+    assert h.boundary_.attacks == g.boundary_.attacks
+    assert h.boundary_.attacks.attempts > 3 * 30
     before, after = (one.explain(X[:4], attribution="posterior").variance for one in (g, h))
     assert np.array_equal(after, before)
 

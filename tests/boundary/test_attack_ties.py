@@ -50,4 +50,4 @@ def test_no_partner_is_lost_to_a_tie():
     module, X = Disc(), np.concatenate((rows, inside))
     found = sampler.sample(module, X, 1_000, model_output="logit", random_state=0, progress=False)
     np.testing.assert_allclose(np.linalg.norm(found.points, axis=1), 1.0, atol=1e-5)
-    assert len(found) == sum(sampler.report_.successes)
+    assert len(found) == sum(found.attacks.successes)

@@ -28,6 +28,5 @@ def test_500_rows_of_each_class_are_attacked_unless_told():
         module.weight.copy_(torch.tensor([[3.0, 1.0]]))
         module.bias.zero_()
     X = np.random.default_rng(0).normal(size=(1_400, 2))
-    sampler = AdversarialSampler()
-    sampler.sample(module, X, 50, model_output="logit", random_state=0, progress=False)
-    assert sampler.report_.attempts == 2 * 500
+    found = AdversarialSampler().sample(module, X, 50, model_output="logit", random_state=0, progress=False)
+    assert found.attacks.attempts == 2 * 500

@@ -1,7 +1,7 @@
 """Where the model changes its mind: samples of its decision boundary, or of a regressor's level sets."""
 
-from gpec.boundary.adversarial import AdversarialSampler, AttackReport
-from gpec.boundary.base import BoundarySample, Sampler
+from gpec.boundary.adversarial import AdversarialSampler
+from gpec.boundary.base import AttackReport, BoundarySample, Sampler
 from gpec.boundary.bisection import BisectionSampler
 from gpec.boundary.levels import LevelSetSampler
 

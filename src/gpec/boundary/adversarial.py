@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,31 +13,18 @@ from gpec._validation import check_choice, check_count, check_finite_array, chec
 from gpec.boundary._attack import AttackedModule
 from gpec.boundary._ruler import Ruler
 from gpec.boundary._search import Collection, bisect
-from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
+from gpec.boundary.base import LEAST_POINTS, AttackReport, BoundarySample, Sampler, require_every_class
 from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
 from gpec.models import Model
 from gpec.models._torch import is_module
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["AdversarialSampler", "AttackReport"]
+__all__ = ["AdversarialSampler"]
 
 _FIRST_ROWS = 20  # shown to a model that was never called, so that it tells its classes
 # The paper's list, without 0 (no attack) and the radius it names twice.
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
-
-
-@dataclass(frozen=True)
-class AttackReport:
-    """How attacks fared: ``attempts`` in all, ``successes`` by the smallest radius that succeeded, and failures."""
-
-    radii: tuple[float, ...]
-    successes: tuple[int, ...]
-    attempts: int
-
-    @property
-    def failures(self) -> int:
-        return self.attempts - sum(self.successes)
 
 
 class AdversarialSampler(Sampler):
@@ -48,7 +35,7 @@ class AdversarialSampler(Sampler):
 
     For each class ``y``: ``n_untargeted`` rows predicted ``y`` are attacked away from it, and ``n_targeted`` rows of
     every other class towards it. The partner found at the smallest successful radius is used; rows that resist every
-    radius are dropped and counted in ``report_``. A point between two classes serves both.
+    radius are dropped and counted in ``attacks`` of the sample. A point between two classes serves both.
 
     Parameters
     ----------
@@ -70,11 +57,6 @@ class AdversarialSampler(Sampler):
     tolerance : float
         Longest last bracket of the bisection, in standardised units; without standardisation as a share of the spread
         of the data.
-
-    Attributes
-    ----------
-    report_ : AttackReport
-        How the attacks of the last call fared.
     """
 
     def __init__(
@@ -131,14 +113,15 @@ class AdversarialSampler(Sampler):
             partners, smallest = self._smallest(attacked, rows, label, sign, noise, bar)
         hit, radii = smallest >= 0, self._sorted_radii()
         successes = np.bincount(smallest[hit], minlength=len(radii))
-        self.report_ = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
+        report = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
         rows, label, sign, partners = rows[hit], label[hit], sign[hit], partners[hit]
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
         towards = (sign > 0)[:, None]
         inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
         ruler = Ruler.of(model.schema, Z, self.tolerance)
-        sample = self._bisected(model, inside, outside, label, n_boundary, ruler, stream(seed, "attack search"))
-        return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows)
+        search = stream(seed, "attack search")
+        sample = self._bisected(model, inside, outside, label, n_boundary, ruler, search, report)
+        return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
 
     def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:
         """Enough rows to find those of every class among them, unless a class is rare."""
@@ -215,6 +198,7 @@ class AdversarialSampler(Sampler):
         n_boundary: int,
         ruler: Ruler,
         rng: np.random.Generator,
+        report: AttackReport,
     ) -> BoundarySample:
         if model.is_binary:  # one boundary; its points belong to class 0
             swap = (label == 1)[:, None]
@@ -229,7 +213,7 @@ class AdversarialSampler(Sampler):
         if count < least:
             raise BoundaryNotFoundError(
                 f"Attacks found {count} boundary points{whose}, but at least {least} are needed "
-                f"({self.report_.failures} of {self.report_.attempts} attacks failed at every radius); pass more rows, "
+                f"({report.failures} of {report.attempts} attacks failed at every radius); pass more rows, "
                 "raise n_targeted or radii, or use boundary=BisectionSampler()."
             )
         return found.sample()

@@ -16,13 +16,26 @@ from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LEAST_POINTS", "BoundarySample", "Sampler", "join", "require_every_class"]
+__all__ = ["LEAST_POINTS", "AttackReport", "BoundarySample", "Sampler", "join", "require_every_class"]
 
 LEAST_POINTS = 10
 _CHECKED_POINTS = 100
 # How far from a point its classes are asked for, in lengths of its bracket. A model in single precision answers in so
 # short a bracket by rounding, which depends on the rows it is asked about together.
 _CHECKED_STEPS = (1.0, 10.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """How attacks fared: ``attempts`` in all, ``successes`` by the smallest radius that succeeded, and failures."""
+
+    radii: tuple[float, ...]
+    successes: tuple[int, ...]
+    attempts: int
+
+    @property
+    def failures(self) -> int:
+        return self.attempts - sum(self.successes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +68,8 @@ class BoundarySample:
         What that column holds on the far side: a code, a number, or NaN for a missing value; -1 where nothing switches.
     level : array of shape (J,)
         The value of a regressor that is passed there; NaN between classes, and if it is left out.
+    attacks : AttackReport or None
+        How the attacks of an :class:`AdversarialSampler` fared; None for other samplers.
     """
 
     points: FloatArray
@@ -65,6 +80,7 @@ class BoundarySample:
     switched: IntArray
     switched_to: FloatArray
     level: FloatArray = field(default_factory=lambda: np.empty(0))
+    attacks: AttackReport | None = None
 
     def __post_init__(self) -> None:
         if not len(self.level):
@@ -81,13 +97,15 @@ class BoundarySample:
         return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.astype(np.float64))
 
     def state(self) -> dict[str, Any]:
-        """All there is to know, by name: arrays and a number."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """All there is to know, by name: arrays, a number, and the report as a dict."""
+        return {**vars(self), "attacks": None if self.attacks is None else vars(self.attacks)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> BoundarySample:
         """The sample that gave ``state``."""
-        return cls(**state | {"switched_to": np.asarray(state["switched_to"], dtype=np.float64)})
+        report = state.get("attacks")
+        attacks = report and AttackReport(tuple(report["radii"]), tuple(report["successes"]), report["attempts"])
+        return cls(**state | {"switched_to": np.asarray(state["switched_to"], dtype=np.float64), "attacks": attacks})
 
     def __len__(self) -> int:
         return len(self.points)
@@ -183,12 +201,12 @@ def _numbers_or_missing(points: Any) -> FloatArray:
     return known
 
 
-_ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name != "n_model_rows")
+_ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name not in ("n_model_rows", "attacks"))
 
 
 def join(samples: list[BoundarySample]) -> BoundarySample:
     """Several samples as one; the rows spent are added."""
-    arrays = {name: np.concatenate([getattr(sample, name) for sample in samples]) for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in samples]) for name in _ARRAYS}
     return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
 
 
