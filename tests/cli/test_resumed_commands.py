@@ -116,22 +116,6 @@ def test_a_folder_of_somebody_else_is_left_alone(folder, words):
     assert (folder / "work" / "diary.txt").read_text() == "dear diary"
 
 
-def test_report_of_a_table_and_of_a_saved_explanation(folder):
-    pytest.importorskip("plotly")
-    pytest.importorskip("jinja2")
-    result = call("report", "train.csv", "--model", "credit_model:model", *QUICK)
-    assert result.exit_code == 0, result.output
-    page = (folder / "train-report.html").read_text(encoding="utf-8")
-    assert page.lstrip().lower().startswith("<!doctype html>")
-    assert explain("--out", "e.gpec").exit_code == 0
-    result = call("report", "e.gpec", "--out", "page.html")
-    assert result.exit_code == 0, result.output
-    assert (folder / "page.html").stat().st_size > 10_000
-    assert call("report", "train.csv").exit_code == 2
-    assert call("report", "nowhere.gpec").exit_code == 2
-    assert call("report", "train.csv", "--model", "credit_model:model", "--out", "page.pdf").exit_code == 2
-
-
 def fit(model, *words):
     return call("fit", "train.csv", "--model", model, "--out", "g.gpec", "--drop", "granted", *QUICK, *words)
 

@@ -11,12 +11,6 @@ import gpec
 from gpec.cli import app
 
 
-def test_version():
-    result = CliRunner().invoke(app, ["version"])
-    assert result.exit_code == 0
-    assert result.output.strip() == gpec.__version__
-
-
 def test_version_option():
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0

@@ -1,124 +1,29 @@
-"""The options that commands share."""
+"""The options of the commands, each written once.
+
+A command takes one of the dataclasses below as its parameter ``options``; :func:`takes_options` makes each field an
+option for typer. So a new option is one field, and one line where it is used.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from gpec.cli import _work
 from gpec.cli._errors import remember_debug
 
-__all__ = [
-    "Attribution",
-    "Background",
-    "Calibrate",
-    "Categorical",
-    "Checkpoint",
-    "Debug",
-    "Drop",
-    "Errors",
-    "Explainer",
-    "Fitted",
-    "Index",
-    "Jobs",
-    "Keep",
-    "Level",
-    "Model",
-    "ModelName",
-    "ModelOutput",
-    "NBackground",
-    "NBoundary",
-    "NExplained",
-    "OutputName",
-    "Progress",
-    "Restart",
-    "Resume",
-    "Scheduler",
-    "Seed",
-    "TrustPickle",
-    "TrustType",
-]
+__all__ = ["Debug", "ExplainOptions", "FitOptions", "FolderOptions", "Model", "given", "takes_options"]
 
-_MODEL, _TABLE, _FIT, _RUN = "The model", "The table", "The fit", "The run"
-_FOLDER = "A folder of Parquet files"
-
-Model = Annotated[
-    str,
-    typer.Option(
-        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, "
-        "package.module:function, or the http:// address of an Open Inference Protocol server.",
-        rich_help_panel=_MODEL,
-    ),
-]
-ModelName = Annotated[
-    str | None,
-    typer.Option(help="Name of the model on the server, if the address has none.", rich_help_panel=_MODEL),
-]
-ModelOutput = Annotated[
-    Literal["auto", "probability", "logit", "value"],
-    typer.Option(help="What the model returns; 'value' for a regressor.", rich_help_panel=_MODEL),
-]
-OutputName = Annotated[
-    str | None,
-    typer.Option(help="Which output of an ONNX file or a server holds the answers.", rich_help_panel=_MODEL),
-]
-TrustPickle = Annotated[
-    bool,
-    typer.Option("--trust-pickle", help="Read a pickle, which runs its maker's code.", rich_help_panel=_MODEL),
-]
-TrustType = Annotated[
-    list[str] | None,
-    typer.Option(help="A type in a .skops file that you trust; may be repeated.", rich_help_panel=_MODEL),
-]
-
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--drop",
-        "--target",
-        help="A column that is not a feature, such as the label; may be repeated.",
-        rich_help_panel=_TABLE,
-    ),
-]
-Index = Annotated[str | None, typer.Option(help="The column with the labels of the rows.", rich_help_panel=_TABLE)]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option(help="A column of numbers that are categories; may be repeated.", rich_help_panel=_TABLE),
-]
-
-Background = Annotated[
-    Path | None,
-    typer.Option(help="Rows like those the model was trained on; by default DATA itself.", rich_help_panel=_FIT),
-]
-Fitted = Annotated[Path | None, typer.Option(help="A file of gpec fit, in place of a new fit.", rich_help_panel=_FIT)]
-Explainer = Annotated[
-    str | None,
-    typer.Option(
-        help="kernelshap, tree, exact, shapley_sampling, lime, bayeslime, bayesshap, cxplain or captum:NAME; by "
-        "default tree where the model allows it, else kernelshap.",
-        rich_help_panel=_FIT,
-    ),
-]
-Calibrate = Annotated[
-    Path | None,
-    typer.Option(
-        help="Rows that fit does not see, on which intervals are checked; some hundred.", rich_help_panel=_FIT
-    ),
-]
-NBoundary = Annotated[int, typer.Option(min=10, help="Points of the decision boundary.", rich_help_panel=_FIT)]
-NExplained = Annotated[int, typer.Option(min=1, help="Rows explained in fit.", rich_help_panel=_FIT)]
-NBackground = Annotated[int, typer.Option(min=1, help="Rows that stand for features left out.", rich_help_panel=_FIT)]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_FIT)]
-
-Attribution = Annotated[
-    Literal["explainer", "posterior"],
-    typer.Option(
-        help="Run the explainer on each row, with intervals about similar rows; or predict its answers, with intervals "
-        "about the value: cheap for many rows.",
-        rich_help_panel=_RUN,
-    ),
-]
+_model, _table, _fit, _run, _folder = (
+    partial(typer.Option, rich_help_panel=panel)
+    for panel in ("The model", "The table", "The fit", "The run", "A folder of Parquet files")
+)
 
 
 def _level(value: float) -> float:
@@ -128,39 +33,146 @@ def _level(value: float) -> float:
     return value
 
 
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", callback=_level, rich_help_panel=_RUN)]
-Jobs = Annotated[int | None, typer.Option(help="Threads; -1 for one on each core.", rich_help_panel=_RUN)]
-Progress = Annotated[
-    bool | None,
-    typer.Option("--progress/--no-progress", help="Bars; by default on a terminal.", rich_help_panel=_RUN),
-]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="Folder for what is done already; by default OUT.partial.", rich_help_panel=_RUN),
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep that folder when all is done.", rich_help_panel=_RUN)]
-Restart = Annotated[
-    bool, typer.Option("--restart", help="Throw away what an earlier run left there.", rich_help_panel=_RUN)
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://host:8786, whose workers explain a folder of Parquet files.",
-        rich_help_panel=_FOLDER,
+Model = Annotated[
+    str,
+    _model(
+        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, "
+        "package.module:function, or the http:// address of an Open Inference Protocol server."
     ),
 ]
-Errors = Annotated[
-    Literal["raise", "keep"],
-    typer.Option(
-        help="What to do about a row that cannot be explained: stop, or write the reason beside it.",
-        rich_help_panel=_FOLDER,
-    ),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with what an earlier run left in OUT.", rich_help_panel=_FOLDER)
-]
-Debug = Annotated[
-    bool,
-    typer.Option("--debug", help="Show details of an error.", callback=remember_debug, rich_help_panel=_RUN),
-]
+Debug = Annotated[bool, _run("--debug", help="Show details of an error.", callback=remember_debug)]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Of every command that fits."""
+
+    explainer: Annotated[
+        str | None,
+        _fit(
+            help="kernelshap, tree, exact, shapley_sampling, lime, bayeslime, bayesshap, cxplain or captum:NAME; by "
+            "default tree where the model allows it, else kernelshap."
+        ),
+    ] = None
+    calibrate: Annotated[
+        Path | None, _fit(help="Rows that fit does not see, on which intervals are checked; some hundred.")
+    ] = None
+    n_boundary: Annotated[int, _fit(min=10, help="Points of the decision boundary.")] = 2_000
+    n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit.")] = 200
+    n_background: Annotated[int, _fit(min=1, help="Rows that stand for features left out.")] = 100
+    seed: Annotated[int, _fit(min=0, help="Seed of everything random.")] = 0
+    model_name: Annotated[str | None, _model(help="Name of the model on the server, if the address has none.")] = None
+    model_output: Annotated[
+        Literal["auto", "probability", "logit", "value"],
+        _model(help="What the model returns; 'value' for a regressor."),
+    ] = "auto"
+    output_name: Annotated[str | None, _model(help="Which output of an ONNX file or a server holds the answers.")] = (
+        None
+    )
+    trust_pickle: Annotated[bool, _model("--trust-pickle", help="Read a pickle, which runs its maker's code.")] = False
+    trust_type: Annotated[list[str] | None, _model(help="A type in a .skops file that you trust; may be repeated.")] = (
+        None
+    )
+    drop: Annotated[
+        list[str] | None, _table(help="A column that is not a feature, such as the label; may be repeated.")
+    ] = None
+    index: Annotated[str | None, _table(help="The column with the labels of the rows.")] = None
+    categorical: Annotated[
+        list[str] | None, _table(help="A column of numbers that are categories; may be repeated.")
+    ] = None
+    jobs: Annotated[int | None, _run(help="Threads; -1 for one on each core.")] = None
+    progress: Annotated[bool | None, _run("--progress/--no-progress", help="Bars; by default on a terminal.")] = None
+    checkpoint: Annotated[Path | None, _run(help="Folder for what is done already; by default OUT.partial.")] = None
+    keep: Annotated[bool, _run("--keep", help="Keep that folder when all is done.")] = False
+    restart: Annotated[bool, _run("--restart", help="Throw away what an earlier run left there.")] = False
+    debug: Debug = False
+
+    def work(self, model: str) -> _work.Work:
+        """A run of a command with these options."""
+        options = _work.FitOptions(
+            self.explainer, self.n_boundary, self.n_explained, self.n_background, self.model_output,
+            tuple(self.categorical or ()) or None, self.seed,
+        )  # fmt: skip
+        return _work.Work(
+            model, self.model_name, self.output_name, self.trust_pickle, self.trust_type, self.drop, self.index,
+            options, self.calibrate, self.jobs, self.progress,
+        )  # fmt: skip
+
+    def folder(self, out: Path) -> Path:
+        """Where what is done is kept until ``out`` is written."""
+        return self.checkpoint or out.with_name(f"{out.name}.partial")
+
+
+@dataclass(frozen=True)
+class _RowOptions:
+    """What comes before the others where rows are explained."""
+
+    background: Annotated[
+        Path | None, _fit(help="Rows like those the model was trained on; by default DATA itself.")
+    ] = None
+    fitted: Annotated[Path | None, _fit(help="A file of gpec fit, in place of a new fit.")] = None
+    attribution: Annotated[
+        Literal["explainer", "posterior"],
+        _run(
+            help="Run the explainer on each row, with intervals about similar rows; or predict its answers, with "
+            "intervals about the value: cheap for many rows."
+        ),
+    ] = "explainer"
+    level: Annotated[float, _run(help="Confidence level of the intervals.", callback=_level)] = 0.95
+
+
+@dataclass(frozen=True)
+class ExplainOptions(FitOptions, _RowOptions):
+    """Of every command that explains rows."""
+
+    def run(self) -> _work.RunOptions:
+        """How rows are explained."""
+        return _work.RunOptions(self.attribution, self.level, self.restart)
+
+
+@dataclass(frozen=True)
+class FolderOptions(ExplainOptions):
+    """Of the command that explains a folder of Parquet files, too."""
+
+    scheduler: Annotated[
+        str | None,
+        _folder(
+            metavar="ADDRESS",
+            help="A Dask scheduler, such as tcp://host:8786, whose workers explain a folder of Parquet files.",
+        ),
+    ] = None
+    errors: Annotated[
+        Literal["raise", "keep"],
+        _folder(help="What to do about a row that cannot be explained: stop, or write the reason beside it."),
+    ] = "raise"
+    resume: Annotated[bool, _folder("--resume", help="Go on with what an earlier run left in OUT.")] = False
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer needs it: with a parameter for each field of its parameter ``options``."""
+    hints = get_type_hints(command, include_extras=True)
+    kind = hints["options"]
+    own = [(name, each.default) for name, each in inspect.signature(command).parameters.items() if name != "options"]
+    hints |= get_type_hints(kind, include_extras=True)
+    options = [(field.name, field.default) for field in fields(kind)]
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in own + options
+    ]
+
+    @wraps(command)
+    def flat(**given: Any) -> None:
+        command(options=kind(**{name: given.pop(name) for name, _ in options}), **given)
+
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {each.name: each.annotation for each in parameters}
+    return flat
+
+
+def given(ctx: typer.Context) -> dict[str, str]:
+    """The options on the command line: the name of the parameter, and the option as it is written."""
+    return {
+        each.name: each.opts[0]
+        for each in ctx.command.params
+        if (source := ctx.get_parameter_source(each.name)) is not None and source.name == "COMMANDLINE"
+    }

@@ -1,4 +1,4 @@
-"""``gpec demo``, ``app``, ``datasets`` and ``version``: what there is to see."""
+"""``gpec demo``, ``app`` and ``datasets``: what there is to see."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ import pandas as pd
 import typer
 
 from gpec._version import __version__
+from gpec.cli._errors import app
 from gpec.cli._options import Debug
 from gpec.cli._outputs import check_out, write_table
 from gpec.errors import InputError
 
-__all__ = ["register"]
-
 _TABLES = (".csv", ".parquet", ".feather")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.callback()(main)
-    app.command()(demo)
-    app.command()(datasets)
-    app.command("app")(show_app)
-    app.command()(version)
 
 
 def _print_version(value: bool) -> None:
@@ -33,6 +23,7 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
+@app.callback()
 def main(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
@@ -42,11 +33,7 @@ def main(
     """Error bars for feature attributions."""
 
 
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
-
-
+@app.command()
 def demo(
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("gpec-demo.png"),
     debug: Debug = False,
@@ -61,6 +48,7 @@ def demo(
     run(picture, Console())
 
 
+@app.command("app")
 def show_app(
     files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; this one is of this machine only.")] = "127.0.0.1",
@@ -77,6 +65,7 @@ def show_app(
     run(files or [], host=host, port=port, open_browser=browser)
 
 
+@app.command()
 def datasets(
     name: Annotated[str | None, typer.Argument(help="A data set to write to a file.")] = None,
     out: Annotated[Path | None, typer.Option(help="The file: .csv, .parquet or .feather.")] = None,

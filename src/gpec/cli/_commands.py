@@ -1,0 +1,138 @@
+"""``gpec fit``, ``explain`` and ``report``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpec.cli._errors import app
+from gpec.cli._options import ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
+from gpec.cli._outputs import check_out, write
+from gpec.cli._parquet import explain_folder, is_folder
+from gpec.explanation import Explanation
+
+__all__: list[str] = []  # the commands are in the app
+
+_OF_THE_FIT = {"background", "n_boundary", "n_explained", "n_background", "seed", "categorical", "model_output"}
+_OF_A_REPORT = {"source", "out", "level", "debug"}  # of a saved explanation
+
+
+@app.command()
+@takes_options
+def fit(
+    background: Annotated[
+        Path,
+        typer.Argument(metavar="BACKGROUND", help="Rows like those the model was trained on (CSV, Parquet, Feather)."),
+    ],
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Where to save the fit: a .gpec file.")],
+    options: FitOptions,
+) -> None:
+    """Learn how far a model's explanations can be trusted, once for many tables.
+
+    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
+    """
+    check_out(out, ".gpec")
+    work = options.work(model)
+    g, kept = work.fit(work.tables.read(background), options.folder(out), options.restart)
+    g.save(out)
+    if not options.keep:
+        kept.remove()
+    found = g.diagnostics_
+    typer.echo(
+        f"Wrote {out}: {sum(found['boundary_points']):,} boundary points and {len(g.X_explained_):,} explained rows, "
+        f"{found['model_rows']:,} model rows asked."
+    )
+
+
+@app.command()
+@takes_options
+def explain(
+    ctx: typer.Context,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Rows to explain: CSV, Parquet or Feather, or a folder of Parquet.")
+    ],
+    model: Model,
+    out: Annotated[
+        Path, typer.Option(help="Where to write: .parquet, .feather, .csv, .json, .html or .gpec; a folder.")
+    ],
+    options: FolderOptions,
+) -> None:
+    """Explain the rows of a table, with an interval on every attribution.
+
+    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there. A folder of
+    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
+    """
+    whole_folder = is_folder(ctx, data, options.background, options.fitted)
+    if not whole_folder:
+        check_out(out)
+    _require_one_source(ctx, options.fitted)
+    if whole_folder:
+        explain_folder(
+            options.work(model), data, out, options.background, options.fitted, options.run(),
+            scheduler=options.scheduler, errors=options.errors, resume=options.resume,
+        )  # fmt: skip
+        return
+    e = _explain_table(data, model, out, options)
+    typer.echo(f"Wrote {out}: {e.shape[0]:,} rows x {e.shape[1]:,} features.\n{e.statement()}")
+
+
+@app.command()
+@takes_options
+def report(
+    ctx: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Rows to explain (CSV, Parquet, Feather), or a saved explanation.")
+    ],
+    options: ExplainOptions,
+    model: Annotated[
+        str | None, typer.Option(help="The model, as for explain; not needed for a saved explanation.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The .html file; by default SOURCE-report.html here.")] = None,
+) -> None:
+    """Write a page about a table's explanations that opens in any browser, without a network."""
+    out = check_out(out or Path(f"{source.name.partition('.')[0]}-report.html"), ".html")
+    if source.suffix.lower() == ".gpec":
+        write(_saved(ctx, source, options.level), out)
+    elif model is None:
+        raise typer.BadParameter("a table needs the model that is to be explained.", param_hint="--model")
+    else:
+        _require_one_source(ctx, options.fitted)
+        _explain_table(source, model, out, options)
+    typer.echo(f"Wrote {out}; open it in a browser.")
+
+
+def _explain_table(data: Path, model: str, out: Path, options: ExplainOptions) -> Explanation:
+    """Explain the rows of a file, and write the result."""
+    work = options.work(model)
+    e, g, kept = work.explain(data, options.background, options.fitted, options.folder(out), options.run())
+    write(e, out, g)
+    if not options.keep:
+        kept.remove()
+    return e
+
+
+def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
+    """A saved explanation, at another level if one is asked for; no other option can change it."""
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}.", param_hint="SOURCE")
+    asked = given(ctx)
+    for name, option in asked.items():
+        if name not in _OF_A_REPORT:
+            raise typer.BadParameter(f"{path} is explained already; leave out {option}.", param_hint=option)
+    e = Explanation.load(path)
+    return replace(e, confidence_level=level) if "level" in asked else e
+
+
+def _require_one_source(ctx: typer.Context, fitted: Path | None) -> None:
+    """Refuse what a fit has already, together with a fit."""
+    if fitted is None:
+        return
+    if not fitted.is_file():
+        raise typer.BadParameter(f"there is no file {fitted}.", param_hint="--fitted")
+    for name, option in given(ctx).items():
+        if name in _OF_THE_FIT:
+            raise typer.BadParameter(f"a fit has this already; leave out {option} or --fitted.", param_hint=option)
