@@ -12,6 +12,7 @@ from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Draw, Fitted, Layer
 from gpec._randomness import stream
 from gpec.data import Rows
+from gpec.data._same import unique_rows
 from gpec.explainers import Attribution
 from gpec.promises import Value
 from gpec.refinement import choose_rows
@@ -39,7 +40,7 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitt
     d, c = seen.U.shape[1:]
     most = max(int(np.sqrt(_NUMBERS / (d * c))) - 2 * len(targets), 2 * n)
     others = fitted.pool[rng.permutation(len(fitted.pool))[:most]]
-    fresh = np.unique(np.concatenate((targets, others)), axis=0)
+    fresh = unique_rows(np.concatenate((targets, others)))[0]
     candidates = fresh[~fitted.explained_before(fresh)]
     if not len(candidates):
         return fitted, candidates

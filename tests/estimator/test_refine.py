@@ -87,6 +87,23 @@ def test_rows_are_not_explained_twice(make_auto, X):
     assert len(np.unique(g.X_explained_, axis=0)) == len(g.X_explained_)
 
 
+def test_a_row_with_missing_values_is_explained_once(models):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    X[::2, 1] = np.nan
+    X = np.vstack((X, X, X))
+
+    def filled(function):
+        return lambda X: function(np.nan_to_num(np.asarray(X, dtype=np.float64)))
+
+    g = gpec.GPEC(
+        filled(models.curved), filled(models.slopes), n_boundary=60, n_explained=20, random_state=0, progress=False
+    )
+    g.fit(X, X_explained=X[:20]).refine(X[60:], n=100)
+    rows = np.nan_to_num(g.X_explained_, nan=99.0)
+    assert len(np.unique(rows, axis=0)) == len(rows) == 60
+
+
 @pytest.mark.parametrize(("parameters", "words"), [({"n": 0}, "n=0"), ({"target": -1.0}, "target=-1.0")])
 def test_bad_input(make_auto, X, parameters, words):
     g = make_auto().fit(X)

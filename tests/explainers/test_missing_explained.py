@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from gpec._randomness import stream
 from gpec.data import Schema
+from gpec.data._same import contents_of, unique_rows
 from gpec.errors import InputError
 from gpec.explainers import (
     BayesLime,
@@ -28,7 +29,6 @@ from gpec.explainers import (
     TreeShap,
 )
 from gpec.explainers._baseline import typical_row
-from gpec.explainers._missing import content, unique_rows
 from gpec.explainers._perturbation import Neighborhood, batch
 from gpec.explainers.base import row_seed
 from gpec.images import SuperpixelExplainer
@@ -264,8 +264,8 @@ def test_known_attributions_are_found_by_rows_with_gaps(lacking):
 
 
 def test_equal_rows_have_equal_content_and_seeds():
-    assert content(np.array([0.0, NAN])) == content(np.array([-0.0, OTHER_NAN]))
-    assert content(np.array([0.0, NAN])) != content(np.array([NAN, 0.0]))
+    contents = contents_of(np.array([[0.0, NAN], [-0.0, OTHER_NAN], [NAN, 0.0]]))
+    assert contents[0] == contents[1] != contents[2]
     assert row_seed(1, 0, np.array([0.0, NAN])) == row_seed(1, 0, np.array([-0.0, OTHER_NAN]))
 
 

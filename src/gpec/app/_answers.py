@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpec._randomness import derived_seed
-from gpec.similar.base import contents_of, uniform
+from gpec.data._same import contents_of
+from gpec.similar.base import uniform
 from gpec.typing import FloatArray
 
 __all__ = ["Answers", "noisy_shapley", "shapley_of_two"]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from gpec.data._same import contents_of
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers._coalitions import CountsCoalitions
-from gpec.explainers._missing import content
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
@@ -80,10 +80,10 @@ class Precomputed(Explainer):
         rows = model.schema.encode(self.rows, "rows")
         answer = Attribution(self.values, self.variance, self.base_values)
         self._known = check_attribution(answer, len(rows), rows.shape[1], model)
-        self._place = {content(rows[i]): i for i in reversed(range(len(rows)))}
+        self._place = {content: i for i, content in reversed(list(enumerate(contents_of(rows))))}
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        places = [self._place.get(content(row), -1) for row in Z]
+        places = [self._place.get(content, -1) for content in contents_of(Z)]
         if -1 in places:
             raise InputError(
                 f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "

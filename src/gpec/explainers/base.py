@@ -14,9 +14,9 @@ from gpec._execution import Kept, on_cluster, run_blocks
 from gpec._randomness import derived_seed, make_seed
 from gpec.data import Schema
 from gpec.data._background import check_background
+from gpec.data._same import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
 from gpec.explainers._cost import Watch
-from gpec.explainers._missing import content
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -232,4 +232,4 @@ def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) 
 
 
 def row_seed(seed: int, run: int, row: FloatArray) -> int:
-    return derived_seed(seed, "explainer", run, zlib.crc32(content(row)))
+    return derived_seed(seed, "explainer", run, zlib.crc32(contents_of(row[None])[0]))

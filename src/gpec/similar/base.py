@@ -13,7 +13,7 @@ from gpec.data import Schema
 from gpec.errors import CorruptFileError
 from gpec.typing import FloatArray
 
-__all__ = ["Neighbourhood", "Similar", "contents_of", "listed", "uniform"]
+__all__ = ["Neighbourhood", "Similar", "listed", "uniform"]
 
 
 class Neighbourhood(ABC):
@@ -72,11 +72,6 @@ class Similar(BaseEstimator, ABC):
 
 def listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def contents_of(Z: FloatArray) -> list[bytes]:
-    """For each row the same bytes wherever it comes from: there is one zero and one missing value."""
-    return [row.tobytes() for row in np.where(np.isnan(Z), np.nan, Z + 0.0)]
 
 
 def uniform(seed: int, contents: list[bytes], count: int) -> FloatArray:

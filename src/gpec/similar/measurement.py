@@ -18,8 +18,9 @@ from gpec._validation import check_count, check_positive
 from gpec.data import Schema
 from gpec.data._dates import day_of
 from gpec.data._labels import column_of
+from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar, contents_of, listed, uniform
+from gpec.similar.base import Neighbourhood, Similar, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["MeasurementError"]
@@ -52,6 +53,7 @@ class MeasurementError(Similar):
     --------
     >>> import pandas as pd
     >>> from gpec.data import Schema
+    from gpec.data._same import contents_of
     >>> from gpec.similar import MeasurementError
     >>> schema, Z = Schema.learn(pd.DataFrame({"glucose": [90.0, 140.0], "age": [30.0, 50.0]}))
     >>> again = MeasurementError({"glucose": 5.0}, n_draws=4).learn(schema, Z, seed=0)

@@ -13,8 +13,9 @@ from gpec._randomness import derived_seed, stream
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema, same_values
 from gpec.data._labels import column_of
+from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar, contents_of, listed, uniform
+from gpec.similar.base import Neighbourhood, Similar, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["NearestRows"]
