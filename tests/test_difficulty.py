@@ -56,6 +56,29 @@ def test_hard_places_are_found(rows, residual):
     np.testing.assert_allclose(scaled, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda z: 1e3 + 1e3 * z,
+        lambda z: 1e12 + z,
+        lambda z: 1e-150 * z,
+        lambda z: 1e150 * (z - 1e3),
+        lambda z: np.exp(60 * z),
+    ],
+    ids=["large", "far from 0", "tiny", "huge", "heavy tail"],
+)
+def test_hard_answers_of_a_regressor_are_found(residual, rows, answer):
+    """Nothing but the answer tells where it is hard."""
+    hidden, told = rows.embedded, np.zeros((N, 1))
+    values = Rows(told, hidden, None, lambda Z: answer(Z[:, :1]), regression=True)
+    found = learned(values, residual)
+    size = found.at(values)[:, 0, 0]
+    hard = hidden[:, 0] > 0
+    assert size[hard].mean() > 5 * size[~hard].mean()
+    beyond = Rows(told[:2], np.array([[-10.0], [10.0]]), None, answer, regression=True)
+    np.testing.assert_allclose(found.at(beyond)[:, 0, 0], size[hidden[:, 0].argsort()[[0, -1]]])
+
+
 def test_it_is_left_out_where_it_serves_no_better(rows):
     even = np.random.default_rng(2).normal(size=(N, 2, 1))
     assert learned(rows, even) is None  # the same everywhere: the forest learns noise

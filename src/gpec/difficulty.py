@@ -41,6 +41,9 @@ class Difficulty:
         Mean size of each feature's residuals.
     left_out : array of shape (N, d, c)
         For each explained row, the expected size by the trees that did not see it.
+    values : array of shape (m,) or None
+        A regressor's distinct values at the explained rows, sorted: the trees see ranks among them. None: they see
+        log-odds.
     """
 
     roots: IntArray
@@ -51,6 +54,7 @@ class Difficulty:
     size: FloatArray
     mean: FloatArray
     left_out: FloatArray
+    values: FloatArray | None = None
 
     @classmethod
     def learn(
@@ -62,11 +66,12 @@ class Difficulty:
         mean = size.mean(axis=0)
         if N < _LEAST_ROWS or d * c > _MOST_ATTRIBUTIONS or not mean.any():
             return None
+        values = np.unique(rows.outputs) if rows.regression else None
         target = (size / np.where(mean > 0, mean, 1.0)).reshape(N, d * c)
         forest = RandomForestRegressor(
             _TREES, min_samples_leaf=_LEAST_IN_LEAF, oob_score=True, random_state=seed % 2**32, n_jobs=1
-        ).fit(_seen(rows), target.ravel() if d * c == 1 else target)
-        found = cls._of(forest, mean, np.asarray(forest.oob_prediction_).reshape(N, d, c))
+        ).fit(_seen(rows, values), target.ravel() if d * c == 1 else target)
+        found = cls._of(forest, mean, np.asarray(forest.oob_prediction_).reshape(N, d, c), values)
         drawn = weights > 0
         plain, scaled = (
             _interval_score(size[drawn], deviation[drawn], weights[drawn])
@@ -75,7 +80,7 @@ class Difficulty:
         return found if scaled < plain else None
 
     @classmethod
-    def _of(cls, forest: Any, mean: FloatArray, left_out: FloatArray) -> Difficulty:
+    def _of(cls, forest: Any, mean: FloatArray, left_out: FloatArray, values: FloatArray | None) -> Difficulty:
         trees = [tree.tree_ for tree in forest.estimators_]
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
         parts: dict[str, list[Any]] = {name: [] for name in ("left", "right", "feature", "threshold", "size")}
@@ -87,12 +92,12 @@ class Difficulty:
             parts["threshold"].append(np.where(leaf, 0.0, tree.threshold))
             parts["size"].append(tree.value[:, :, 0].reshape(-1, *mean.shape))
         arrays = {name: np.concatenate(part) for name, part in parts.items()}
-        return cls(roots=starts.astype(np.int64), mean=mean, left_out=left_out, **arrays)
+        return cls(roots=starts.astype(np.int64), mean=mean, left_out=left_out, values=values, **arrays)
 
     def at(self, rows: Rows) -> FloatArray:
         """Expected sizes at rows ``(n, d, c)``, over that of the feature."""
         # scikit-learn compares single precision with thresholds in double
-        X = _seen(rows).astype(np.float32)
+        X = _seen(rows, self.values).astype(np.float32)
         node = np.tile(self.roots, (len(X), 1))
         place = np.arange(len(X))[:, None]
         while True:
@@ -112,8 +117,16 @@ class Difficulty:
         return np.where(self.mean > 0, np.sqrt(std * expected), std)
 
 
-def _seen(rows: Rows) -> FloatArray:
-    return np.hstack((rows.embedded, np.clip(rows.outputs, -8.0, 8.0)))
+def _seen(rows: Rows, values: FloatArray | None) -> FloatArray:
+    """What trees see of rows: their coordinates, and the model's answer in numbers that single precision tells apart.
+
+    Log-odds are cut at +-8. Values of a regressor have no such scale: they are given as ranks among those known.
+    """
+    if values is None:
+        answers = np.clip(rows.outputs, -8.0, 8.0)
+    else:
+        answers = np.interp(rows.outputs, values, np.arange(len(values), dtype=np.float64))
+    return np.hstack((rows.embedded, answers))
 
 
 def _interval_score(size: FloatArray, deviation: FloatArray, weights: FloatArray) -> float:
