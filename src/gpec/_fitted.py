@@ -128,6 +128,7 @@ class Fitted:
     boundary: BoundarySample
     observation: Observation
     layers: tuple[Layer, ...]
+    pool: FloatArray  # rows of ``fit``, encoded: all of them, or some
     neighbourhood: Neighbourhood | None = None  # what similar rows are
     difficulty: Difficulty | None = None  # where values are harder to predict than the posterior says
     calibration: Calibration = field(default_factory=Calibration)
@@ -150,6 +151,7 @@ class Fitted:
             "boundary": self.boundary.state(),
             "observation": self.observation.state(),
             "layers": [layer.state() for layer in self.layers],
+            "pool": self.pool,  # written once, if neighbours are sought among the same rows
             "neighbourhood": None if self.neighbourhood is None else self.neighbourhood.state(),
             "difficulty": None if self.difficulty is None else vars(self.difficulty),
             "calibration": self.calibration.state(),
@@ -161,11 +163,6 @@ class Fitted:
         state = self.state()
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
         return _files.digest({**state, "settings": how, "calibration": None})
-
-    @property
-    def pool(self) -> FloatArray:
-        """Rows of ``fit`` that are at hand: those among which neighbours are sought, else the explained ones."""
-        return np.asarray(getattr(self.neighbourhood, "pool", self.observation.rows))
 
     def explained_before(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""

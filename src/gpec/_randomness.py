@@ -32,6 +32,7 @@ Purpose = Literal[
     "explainer",
     "graph landmarks",
     "graph neighbors",
+    "kept rows",
     "measurement errors",
     "perturbations",
     "playground models",

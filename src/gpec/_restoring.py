@@ -56,7 +56,16 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     calibration = Calibration.from_state(state["calibration"])
     difficulty = None if state["difficulty"] is None else Difficulty(**state["difficulty"])
     return Fitted(
-        ground, probe, boundary, observation, tuple(layers), neighbourhood, difficulty, calibration, state["skill"]
+        ground,
+        probe,
+        boundary,
+        observation,
+        tuple(layers),
+        state["pool"],
+        neighbourhood,
+        difficulty,
+        calibration,
+        state["skill"],
     )
 
 

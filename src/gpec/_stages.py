@@ -48,6 +48,7 @@ __all__ = [
     "condition",
     "draw_rows",
     "fit_kernel",
+    "keep_rows",
     "measure",
     "meet_neighbours",
     "observe_rows",
@@ -59,6 +60,7 @@ _PROBE_ROWS = 20
 _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
 _POOL = 10_000  # rows from which fewer than as many are drawn; ten times as many as more rows
 _OUTPUT_BINS = 10
+_KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
 _LARGEST_NOISE = 1e30  # in squared attributions
 _SUM_TOLERANCE = 1e-6
 _SUM_OF_SPREAD = 1e-2  # what a sum may be off at most, where rounding is coarse beside the spread of the answers
@@ -131,6 +133,15 @@ def meet_neighbours(problem: Problem) -> Neighbourhood | None:
     """What similar rows are, learned from the rows of ``fit``."""
     ground = problem.ground
     return None if problem.similar is None else problem.similar.learn(ground.schema, problem.rows, ground.seed)
+
+
+def keep_rows(problem: Problem, neighbourhood: Neighbourhood | None) -> FloatArray:
+    """Rows of ``fit`` for later: those among which neighbours are sought, else at most 2,000 at random."""
+    pool: FloatArray | None = getattr(neighbourhood, "pool", None)
+    if pool is not None:
+        return pool
+    order = stream(problem.ground.seed, "kept rows").permutation(len(problem.rows))
+    return problem.rows[order[:_KEPT_ROWS]]
 
 
 def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundarySample:

@@ -31,6 +31,7 @@ from gpec._stages import (
     Clock,
     ask_model,
     draw_rows,
+    keep_rows,
     meet_neighbours,
     observe_rows,
     recall,
@@ -261,7 +262,8 @@ class GPEC(BaseEstimator):
                 with clock("gp"):  # K, (K + U)^-1
                     posterior = condition_once(problem.ground, kernel, explained, observation, output, memory)
                 layers.append(Layer(graph, kernel, posterior))
-            fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), neighbourhood)
+            pool = keep_rows(problem, neighbourhood)
+            fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), pool, neighbourhood)
             with clock("calibration"):
                 fitted = replace(check_itself(fitted, memory.now), fingerprints=memory.fingerprints)
             problem.ground.model.require_repeatable(probe.rows, probe.answer)
@@ -370,9 +372,9 @@ class GPEC(BaseEstimator):
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
         """Explain the rows that narrow the intervals of ``X`` most, and learn from them.
 
-        Rows are chosen among ``X`` and the rows given to ``fit``. The posterior is conditioned on them at the same
-        scales and lengths; scores are computed anew and are approximate until :meth:`calibrate` is called again.
-        ``refinement_`` says what was gained.
+        Rows are chosen among ``X`` and the rows given to ``fit``, or a sample of these if they are many. The posterior
+        is conditioned on them at the same scales and lengths; scores are computed anew and are approximate until
+        :meth:`calibrate` is called again. ``refinement_`` says what was gained.
 
         Parameters
         ----------

@@ -9,6 +9,7 @@ from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.kernels import RBF
 from gpec.refinement import choose_rows
+from gpec.similar import MeasurementError, NearestRows
 
 
 @pytest.fixture
@@ -85,6 +86,38 @@ def test_rows_are_not_explained_twice(make_auto, X):
     g = make_auto().fit(X)
     g.refine(X[-20:], n=10).refine(X[-20:], n=10)
     assert len(np.unique(g.X_explained_, axis=0)) == len(g.X_explained_)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize(
+    "similar",
+    [None, MeasurementError({0: 0.1}), lambda X: [X + 0.1], NearestRows()],
+    ids=["none", "errors", "function", "nearest"],
+)
+def test_rows_of_fit_are_candidates_whatever_is_similar(make_auto, models, X, tmp_path, similar, loaded):
+    """Near the targets, which are all explained, only rows of fit are left to choose."""
+    g = make_auto(similar=similar).fit(X, X_explained=X[:25])
+    if loaded:
+        g.save(tmp_path / "g")
+        given = similar if callable(similar) else None
+        g = gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes, similar=given)
+    g.refine(X[:5], n=7)
+    assert len(g.refinement_.X) == 7
+    assert {tuple(row) for row in g.refinement_.X} <= {tuple(row) for row in X[25:]}
+
+
+def test_a_file_keeps_at_most_2000_rows_for_it(make, models, tmp_path):
+    X = np.random.default_rng(0).normal(size=(5_000, 3))
+    g = make().fit(X)
+    g.save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)
+    for one in (g, again):
+        assert one._fitted.pool.shape == (2_000, 3)
+        assert {tuple(row) for row in one._fitted.pool} <= {tuple(row) for row in X}
+    g = make(similar=NearestRows()).fit(X)
+    g.save(tmp_path / "near")
+    near = gpec.GPEC.load(tmp_path / "near", model=models.curved, explainer=models.slopes)._fitted
+    assert near.pool is near.neighbourhood.pool  # not there twice
 
 
 def test_a_row_with_missing_values_is_explained_once(models):
