@@ -6,11 +6,12 @@ SIZE ?= small
 OUT ?= build/reproduction
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-browser lint bench reproduce soak mutants package docs clean help
+.PHONY: demo test test-data test-browser lint bench reproduce soak mutants package docs clean help
 
 help:
 	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
-	@echo "make test   lint, type-check and run the tests"
+	@echo "make test   lint, type-check and run the tests; needs no data, no browser and no network"
+	@echo "make test-data  the tests of the real data files, in the folder that GPEC_DATA names"
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite; fits and explanations killed 50 times each (a quarter of an hour)"
@@ -40,7 +41,11 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one process a core, one thread each
+	env -u GPEC_DATA OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one process a core, one thread each
+
+test-data: $(VENV)/dev
+	@[ -d "$$GPEC_DATA" ] || { echo "GPEC_DATA must name the folder of the data files; docs/datasets.md says what it holds"; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m data tests
 
 test-browser: $(VENV)/dev
 	@{ command -v chromium || command -v chromium-browser; } >/dev/null && command -v chromedriver >/dev/null || \

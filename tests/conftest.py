@@ -31,6 +31,14 @@ settings.load_profile("gpec")
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 
+DATA = os.environ.get("GPEC_DATA")  # as it was before any test changed it
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("data") and not DATA:
+        pytest.skip("GPEC_DATA does not name a folder with the data files")
+
+
 @pytest.fixture(scope="session")
 def X():
     """120 rows of 3 standard normal features."""

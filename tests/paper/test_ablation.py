@@ -10,7 +10,7 @@ from paper import ablation
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_data, tmp_path_factory):
     return run_part("ablation", "toy", folder=tmp_path_factory.mktemp("paper"))
 
 
@@ -23,7 +23,7 @@ def test_pictures_and_report_are_made(run):
     assert "nan" not in text
 
 
-def test_contributions_of_both_orders_average_to_shapley_values():
+def test_contributions_of_both_orders_average_to_shapley_values(small_data):
     scene = plane("German Credit", n_train=6)
     X = scene.X_train.to_numpy()
     contributions = ablation._contributions(scene)

@@ -11,7 +11,7 @@ from paper import boundary_points
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_data, tmp_path_factory):
     return run_part("boundary_points", "toy", folder=tmp_path_factory.mktemp("paper"))
 
 

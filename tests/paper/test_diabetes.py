@@ -8,11 +8,12 @@ from paper.__main__ import run_part
 from paper._diabetes import MAIN, SHOWN
 from paper._diabetes_report import differs, readings, summary, verdict, where
 
+from made_up import PEOPLE
 from paper import _diabetes, diabetes
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_data, tmp_path_factory):
     return run_part("diabetes", "toy", folder=tmp_path_factory.mktemp("paper"))
 
 
@@ -26,10 +27,10 @@ def test_picture_and_report_are_made(run):
     assert sum(run.values["fold 0"][SHOWN]["thirds"]) == pytest.approx(1)
 
 
-def test_everybody_is_a_test_patient_once():
+def test_everybody_is_a_test_patient_once(small_data):
     s = diabetes.settings("small", None)
     tests = [_diabetes.split(s, MAIN, fold)[1] for fold in range(s["folds"])]
-    assert sorted(np.concatenate(tests)) == list(range(3_329))
+    assert sorted(np.concatenate(tests)) == list(range(PEOPLE))
     train, test = _diabetes.split(s, MAIN, 2)
     assert not set(train) & set(test)
 

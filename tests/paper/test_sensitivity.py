@@ -10,7 +10,7 @@ from paper import sensitivity
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_data, tmp_path_factory):
     return run_part("sensitivity", "toy", folder=tmp_path_factory.mktemp("paper"))
 
 

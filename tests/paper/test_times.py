@@ -14,7 +14,7 @@ from paper import times
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_data, tmp_path_factory):
     return run_part("times", "toy", folder=tmp_path_factory.mktemp("paper"))
 
 

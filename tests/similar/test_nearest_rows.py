@@ -1,6 +1,6 @@
 """Steps towards the nearest rows: which rows, how far, and the same ones whatever batch a row comes in."""
 
-import os
+import io
 
 import numpy as np
 import pandas as pd
@@ -9,14 +9,11 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.neighbors import KDTree
 
-from gpec import _files, datasets
+import made_up
+from gpec import _files
 from gpec.data import Schema
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.similar import NearestRows, Neighbourhood, nearest
-
-real = pytest.mark.skipif(
-    not os.environ.get("GPEC_DATA"), reason="GPEC_DATA does not name a folder with the data files"
-)
 
 
 def same_bits(A, B):
@@ -257,10 +254,9 @@ class TestSwitches:
         schema, Z, nearby = learned(np.random.default_rng(8).random((20, 4, 4)), n_neighbors=3)
         assert schema.decode(nearby.rows(Z[:1])[0]).shape == (3, 4, 4)
 
-    @real
-    def test_titanic(self):
+    def test_passengers(self):
         """Text, true/false columns and missing values, checked value by value as the user sees them."""
-        frame = datasets.titanic().X
+        frame = pd.read_csv(io.StringIO(made_up.titanic(np.random.default_rng(0)))).drop(columns=["survived", "alive"])
         schema, Z, whole = learned(frame, step=1.0, n_neighbors=20)
         halves = NearestRows(n_neighbors=20).learn(schema, Z, 0).rows(Z)
         different = Z[~frame.duplicated().to_numpy()]

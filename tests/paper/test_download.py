@@ -9,18 +9,16 @@ import sys
 import tarfile
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+import made_up
 from gpec import datasets
 from gpec.datasets import _files, _registry, nhanes
 from gpec.datasets._files import File, checked, data_folder, is_here
 from gpec.errors import CorruptFileError, DownloadError, MissingExtraError
 
 CONTENT = b"1,2,3\n" * 50_000
-DATA = os.environ.get("GPEC_DATA")
-real = pytest.mark.skipif(not DATA, reason="GPEC_DATA does not name a folder with the data files")
 
 
 def digest(content):
@@ -70,6 +68,12 @@ def server():
     yield server
     server.http.shutdown()
     server.http.server_close()
+
+
+@pytest.fixture
+def given_folder():
+    """The folder of the real files, read before ``cache`` takes its name away."""
+    return data_folder()[0]
 
 
 @pytest.fixture
@@ -313,20 +317,20 @@ def test_the_home_folder_has_the_cache_when_nothing_is_set(monkeypatch):
 class TestWholeLoaders:
     """A loader from an empty cache to its rows, over the wire."""
 
-    @real
     def test_a_table(self, server, cache, monkeypatch):
-        file = _registry.FILES["census"][0]
-        server.answers = [(Path(DATA) / file.path).read_bytes()]
-        monkeypatch.setitem(_registry.FILES, "census", (replace(file, url=f"{server.url}/adult.data"),))
+        (table,) = made_up.contents()["census"]
+        server.answers = [table]
+        file = replace(_registry.FILES["census"][0], url=f"{server.url}/adult.data", sha256=digest(table))
+        monkeypatch.setitem(_registry.FILES, "census", (file,))
         assert not datasets.available().loc["census", "cached"]
-        assert datasets.census().X.shape == (32_561, 12)
+        assert datasets.census().X.shape == (made_up.N, 12)
         assert datasets.available().loc["census", "cached"]
         assert left(cache) == ["adult/adult.data"]
 
-    @real
-    def test_a_transport_file(self, server, cache):
+    @pytest.mark.data
+    def test_a_transport_file(self, server, given_folder, cache):
         file = replace(_registry.FILES["nhanes_diabetes"][0], url=f"{server.url}/DEMO_H.XPT")
-        server.answers = [(Path(DATA) / file.path).read_bytes()]
+        server.answers = [(given_folder / file.path).read_bytes()]
         assert nhanes._read(file, "DEMO_H")["RIDAGEYR"].max() == 80
         assert left(cache) == ["nhanes_2013_2014/DEMO_H.XPT", "nhanes_2013_2014/DEMO_H.XPT.sha256"]
         assert nhanes._read(file, "DEMO_H").shape == (10_175, 46)
@@ -339,9 +343,8 @@ class TestWholeLoaders:
             nhanes._read(file, "DEMO_H")
         assert left(cache) == []
 
-    @real
     def test_all_batches_of_an_archive(self, server, cache, monkeypatch):
-        batch = (Path(DATA) / "cifar10/cifar-10-batches-bin/test_batch.bin").read_bytes()[: 3073 * 20]
+        batch = made_up.contents()["cifar10"][0]
         archive = TestArchive.archive([f"cifar-10-batches-bin/{name}" for name in _registry.CIFAR_BATCHES], batch)
         server.answers = [archive]
         files = tuple(
