@@ -1,10 +1,10 @@
 """What two fits have in common if they are the same."""
 
-from gpec import _files
+from gpec._fingerprint import fingerprint
 
 
 def bits(g):
     """Everything a file would keep of a fit, but for how it ran."""
     state = g._fitted.state()
     settings = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
-    return _files.digest({**state, "settings": settings})
+    return fingerprint({**state, "settings": settings})

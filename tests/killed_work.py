@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 import gpec
-from gpec import _checkpoint, _files
+from gpec import _checkpoint
+from gpec._fingerprint import fingerprint
 from gpec.explainers import KernelShap
 from small_models import curved, three_classes
 
@@ -45,4 +46,4 @@ def work(case, several, n_jobs, folder, out):
         g = gpec.GPEC.load(fitted, model=g.model).set_params(n_jobs=n_jobs)
         e = g.explain(X[:60], checkpoint=folder)
         state = {name: getattr(e, name) for name in ("values", "boundary_variance", "noise_variance", "lower", "upper")}
-    Path(out).write_text(_files.digest(state))
+    Path(out).write_text(fingerprint(state))

@@ -1,13 +1,12 @@
-"""Work that goes on where it stopped: finished blocks of rows and finished stages, kept in a folder.
+"""Work that goes on where it stopped: finished blocks of rows kept in a folder, and what says which work they are of.
 
-The folder holds ``identity.gpec``, which says what the work is, and files of finished blocks. Each file is written
-whole or not at all, so that a process may be killed at any moment. Blocks that end within a second of each other share
-a file.
+Every folder of kept work holds the identity file, which says what the work depends on. A :class:`Checkpoint` adds files
+of finished blocks; blocks that end within a second of each other share a file. Each file is written whole or not at
+all, so that a process may be killed at any moment.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import time
@@ -18,20 +17,77 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from gpec import _files
+from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ParameterTypeError
 from gpec.typing import FloatArray
 
-__all__ = ["Checkpoint", "notes_in"]
+__all__ = [
+    "IDENTITY",
+    "Checkpoint",
+    "has_identity",
+    "notes_in",
+    "other_work",
+    "read_identity",
+    "require_same",
+    "write_identity",
+]
 
 _SECONDS = 1.0  # of work that a killed process loses, besides the blocks that it was at
-_IDENTITY, _KIND, _BLOCKS = "identity.gpec", "Checkpoint", "Blocks"
+IDENTITY = "_identity.gpec"  # readers of Parquet pass over names that start so
+_KIND, _BLOCKS = "Checkpoint", "Blocks"
+_VERSION = {"the version of gpec": __version__}
 _KEY = ("stage", "content", "start", "stop")
 Block = dict[str, Any]
-Key = tuple[str, str, int, int]
+
+
+def has_identity(folder: Path) -> bool:
+    """Whether there is work in a folder, which may be missing; raise if what it holds is of somebody else."""
+    if (folder / IDENTITY).is_file():
+        return True
+    half = _files.half_written(folder / IDENTITY)  # of a process that was killed
+    if folder.is_dir() and any(path not in half for path in folder.iterdir()):
+        raise CheckpointError(f"The folder {folder} holds files that gpec did not write; give another, or a new one.")
+    return False
+
+
+def write_identity(folder: Path, work: str, identity: dict[str, str], notes: dict[str, Any] | None = None) -> None:
+    """Say in a folder, made if it is not there, what the work depends on; ``notes`` are facts for a later call."""
+    folder.mkdir(exist_ok=True)
+    tree = {"work": work, "identity": {**identity, **_VERSION}, "notes": notes or {}}
+    _files.write(folder / IDENTITY, _KIND, tree)
+
+
+def read_identity(folder: Path, work: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """The identity and the notes of the earlier call; raise if it was one of another method."""
+    tree = _files.read(folder / IDENTITY, _KIND)
+    if tree["work"] != work:
+        raise CheckpointError(f"The folder {folder} is of {tree['work']}, not of {work}; give another folder.")
+    return tree["identity"], tree["notes"]
+
+
+def require_same(folder: Path, work: str, identity: dict[str, str]) -> dict[str, Any]:
+    """The notes of the earlier call; raise if its work was another, with a message that names the difference."""
+    (kept, notes), now = read_identity(folder, work), {**identity, **_VERSION}
+    differ = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
+    if differ:
+        raise other_work(folder, *differ)
+    return notes
+
+
+def other_work(folder: Path, *names: str) -> CheckpointError:
+    """The error that says in what the work in a folder differs."""
+    return CheckpointError(
+        f"The folder {folder} is of other work: it differs in {' and in '.join(names)}; give another folder, or delete "
+        "this one to start anew."
+    )
+
+
+def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes of the first call that worked in a folder, whatever it was; none if there was none."""
+    path = _checked(folder) / IDENTITY
+    return dict(_files.read(path, _KIND)["notes"]) if path.exists() else {}
 
 
 class Checkpoint:
@@ -43,7 +99,7 @@ class Checkpoint:
     work : str
         The method whose work it is.
     identity : dict of str
-        What the work depends on, by name, as digests or words; another call must agree in all of them.
+        What the work depends on, by name, as fingerprints or words; another call must agree in all of them.
     notes : dict
         Further facts for a later call, which :func:`notes_in` reads; they are those of the first call.
 
@@ -54,30 +110,22 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        work: str,
-        identity: dict[str, str],
-        notes: dict[str, Any] | None = None,
+        self, folder: str | os.PathLike[str], work: str, identity: dict[str, str], notes: dict[str, Any] | None = None
     ) -> None:
         self.folder = _checked(folder)
-        identity = {**identity, "the version of gpec": __version__}
-        if _foreign(self.folder):
-            raise CheckpointError(f"The folder {self.folder} holds other files; give a new folder as checkpoint.")
-        blocks = sorted(path for path in self.folder.glob("blocks-*.gpec") if path.is_file())
-        if blocks:
-            self._require_same(work, identity)
-        else:  # what has no blocks is of no work
+        blocks = sorted(self.folder.glob("blocks-*.gpec"))
+        self.resumed = bool(has_identity(self.folder) and blocks)  # what has no blocks is of no work
+        if self.resumed:
+            require_same(self.folder, work, identity)
+        else:
             with self._writing():
-                self.folder.mkdir(exist_ok=True)
-                tree = {"work": work, "identity": identity, "notes": notes or {}}
-                _files.write(self.folder / _IDENTITY, _KIND, tree)
+                write_identity(self.folder, work, identity, notes)
         # tells its blocks from those of a process that began in the same moment with other settings
-        self._stamp = _files.digest({"work": work, "identity": identity, "notes": notes or {}})
+        self._stamp = fingerprint(work, identity, notes)
         self._lock = Lock()
         self._new: list[Block] = []
         self._written = time.monotonic()
-        self._found: dict[Key, Block] = {}
+        self._found: dict[tuple[str, str, int, int], Block] = {}
         for path in blocks:
             self._read(path)
         self.rows_used: dict[str, int] = {}  # by stage, that were there already
@@ -91,25 +139,21 @@ class Checkpoint:
         """
 
         def once(part: slice) -> Block:
-            content = "" if rows is None else digest(rows[part])
-            found, was_there = self._once((stage, content, part.start, part.stop), lambda: work(part))
-            if was_there:
+            key = (stage, "" if rows is None else fingerprint(rows[part]), part.start, part.stop)
+            found = self._found.get(key)
+            if found is not None:
                 with self._lock:
                     self.rows_used[stage] = self.rows_used.get(stage, 0) + part.stop - part.start
-            return found
+                return found
+            answer = work(part)
+            with self._lock:
+                self._found[key] = answer
+                self._new.append({**dict(zip(_KEY, key, strict=True)), "answer": answer})
+                if time.monotonic() - self._written >= _SECONDS:
+                    self._write()
+            return answer
 
         return once
-
-    def once(self, stage: str, work: Callable[[], Block]) -> Block:
-        """What ``work`` gives, done once."""
-        return self._once((stage, "", 0, 0), work)[0]
-
-    def other(self, *names: str) -> CheckpointError:
-        """The error that says in what this work differs."""
-        return CheckpointError(
-            f"The checkpoint {self.folder} is of other work: it differs in {' and in '.join(names)}; give another "
-            "folder, or delete this one to start anew."
-        )
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -125,18 +169,6 @@ class Checkpoint:
                     raise
                 if not isinstance(error, CheckpointError):  # which would say the same
                     error.add_note(str(failed))
-
-    def _once(self, key: Key, work: Callable[[], Block]) -> tuple[Block, bool]:
-        found = self._found.get(key)
-        if found is not None:
-            return found, True
-        answer = work()
-        with self._lock:
-            self._found[key] = answer
-            self._new.append({**dict(zip(_KEY, key, strict=True)), "answer": answer})
-            if time.monotonic() - self._written >= _SECONDS:
-                self._write()
-        return answer, False
 
     def _write(self) -> None:
         if self._new:
@@ -166,27 +198,6 @@ class Checkpoint:
         except (KeyError, TypeError) as error:
             raise CorruptFileError(f"{path} lacks or garbles part of a block: {error!r}.") from error
 
-    def _require_same(self, work: str, identity: dict[str, str]) -> None:
-        tree = _files.read(self.folder / _IDENTITY, _KIND)
-        found = tree.get("work", "an earlier version")
-        if found != work:
-            raise CheckpointError(f"The checkpoint {self.folder} is of {found}, not of {work}; give another folder.")
-        kept = tree["identity"]
-        differ = [name for name in {**kept, **identity} if kept.get(name) != identity.get(name)]
-        if differ:
-            raise self.other(*differ)
-
-
-def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes of the first call that worked in a folder; none if there was none."""
-    path = _checked(folder) / _IDENTITY
-    return dict(_files.read(path, _KIND).get("notes", {})) if path.exists() else {}
-
-
-def digest(array: FloatArray) -> str:
-    """Equal for arrays of the same content."""
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
-
 
 def _checked(folder: str | os.PathLike[str]) -> Path:
     """A folder that is there or can be made."""
@@ -195,8 +206,7 @@ def _checked(folder: str | os.PathLike[str]) -> Path:
     except TypeError as error:
         raise ParameterTypeError(f"checkpoint={folder!r} must be the path of a folder, or None.") from error
     try:
-        path.stat()
-        there = True
+        there = bool(path.stat())
     except FileNotFoundError:
         there = False
     except (OSError, ValueError) as error:  # too long, or a character that no name has
@@ -206,10 +216,3 @@ def _checked(folder: str | os.PathLike[str]) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"Cannot make the checkpoint {path}: {path.parent} does not exist.")
     return path
-
-
-def _foreign(folder: Path) -> bool:
-    """Whether files of somebody else lie there, and none of ours; a process that was killed may leave half a file."""
-    if not folder.is_dir() or (folder / _IDENTITY).exists():
-        return False
-    return any(not path.name.startswith(f".{_IDENTITY}.") for path in folder.iterdir())

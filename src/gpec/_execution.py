@@ -19,12 +19,13 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from gpec._checkpoint import Checkpoint
 from gpec._progress import Progress
 from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
 from gpec.errors import ClusterError
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import IntArray
 
-__all__ = ["Execution", "Kept", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -34,25 +35,13 @@ _LIMITING = Lock()
 _limited: list[Any] = []  # one entry for each thread that is inside; the first holds what was before
 
 
-class Kept(Protocol):
-    """Where finished blocks of rows and finished stages are kept, so that nobody computes them again."""
-
-    def remember(
-        self, stage: str, work: Callable[[slice], dict[str, Any]], rows: FloatArray | None = None
-    ) -> Callable[[slice], dict[str, Any]]: ...
-
-    def once(self, stage: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]: ...
-
-    def other(self, *names: str) -> Exception: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Execution:
     """How blocks of rows run in one call: on how many threads, with which bars, and where finished ones are kept."""
 
     n_jobs: int | None = None
     progress: Literal["auto"] | bool = False
-    kept: Kept | None = None
+    kept: Checkpoint | None = None
 
     def run(
         self, stage: str, work: Callable[[slice], dict[str, Any]], n: int, size: int

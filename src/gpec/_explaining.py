@@ -12,12 +12,11 @@ from weakref import WeakSet
 import numpy as np
 import pandas as pd
 
-from gpec import _files
 from gpec._changes import predict_changes, predict_values
 from gpec._checkpoint import Checkpoint
 from gpec._execution import Execution, in_tiles
+from gpec._fingerprint import fingerprint
 from gpec._fitted import Fitted
-from gpec._problem import fingerprint
 from gpec._shapes import at_the_door
 from gpec._stages import ask_explainer
 from gpec.data import Rows
@@ -67,7 +66,7 @@ def open_checkpoint(
         "the fit": fitted.digest(),
         "the explainer": fingerprint(fitted.ground.explainer, lasting=True),
         "what is similar": fingerprint(fitted.ground.settings.similar, lasting=True),
-        "the rows": _files.digest({"rows": rows.encoded}),
+        "the rows": fingerprint(rows.encoded),
     }
     return Checkpoint(folder, work, {**identity, **(more or {})})
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from gpec import _files
 from gpec._execution import Execution
+from gpec._fingerprint import fingerprint
 from gpec._problem import Ground
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
@@ -27,9 +26,7 @@ from gpec.models import Model
 from gpec.similar import Neighbourhood
 from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe", "learned_by"]
-
-T = TypeVar("T")
+__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +91,6 @@ class Observation:
         return cls(**{**state, **parts})
 
 
-def learned_by(posterior: Posterior) -> dict[str, Any]:
-    """What a posterior learned; with its kernel and the attributions it is all there is to know."""
-    tasks = vars(posterior.tasks) if isinstance(posterior, TaskPosterior) else None
-    return {"parameters": vars(posterior.parameters), "tasks": tasks}
-
-
 @dataclass(frozen=True, eq=False)
 class Layer:
     """The Gaussian processes of one output's boundary."""
@@ -109,7 +100,9 @@ class Layer:
     posterior: Posterior
 
     def state(self) -> dict[str, Any]:
-        return {"graph": self.graph.state(), "kernel": self.kernel.state(), **learned_by(self.posterior)}
+        tasks = vars(self.posterior.tasks) if isinstance(self.posterior, TaskPosterior) else None
+        learned = {"parameters": vars(self.posterior.parameters), "tasks": tasks}
+        return {"graph": self.graph.state(), "kernel": self.kernel.state(), **learned}
 
     def describe_tasks(self) -> dict[str, float] | None:
         """How much of the dependence between features is used, and what it adds in nats."""
@@ -162,7 +155,7 @@ class Fitted:
         """Equal for fits that answer alike at rows, whether they come from a file or not."""
         state = self.state()
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
-        return _files.digest({**state, "settings": how, "calibration": None})
+        return fingerprint({**state, "settings": how, "calibration": None})
 
     def explained_before(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""
@@ -226,38 +219,14 @@ class Fitted:
 class Memory:
     """What need not be computed again.
 
-    An earlier fit of this object spares each stage whose inputs have the fingerprint they had then. An earlier call
-    that was interrupted spares what it has kept of this very fit.
+    An earlier fit of this object spares each stage whose inputs have the fingerprint they had then.
     """
 
     fingerprints: dict[str, str]
     earlier: Fitted | None
     now: Execution = field(default_factory=Execution)
-    resumed: list[str] = field(default_factory=list)  # stages that an interrupted call had finished
 
     def of(self, stage: str) -> Fitted | None:
         """The earlier fit, if its ``stage`` serves again."""
         same = self.earlier is not None and self.earlier.fingerprints.get(stage) == self.fingerprints[stage]
         return self.earlier if same else None
-
-    def once(
-        self,
-        stage: str,
-        work: Callable[[], T],
-        pack: Callable[[T], dict[str, Any]],
-        unpack: Callable[[dict[str, Any]], T],
-    ) -> T:
-        """What ``work`` gives, kept as ``pack`` has it; or what an interrupted call kept, as ``unpack`` reads it."""
-        kept, fresh = self.now.kept, []
-        if kept is None:
-            return work()
-
-        def packed() -> dict[str, Any]:
-            fresh.append(work())
-            return pack(fresh[0])
-
-        state = kept.once(stage, packed)
-        if fresh:
-            return fresh[0]
-        self.resumed.append(stage)
-        return unpack(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
-from gpec.boundary import AttackReport, BoundarySample, Sampler
+from gpec.boundary import BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
 from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
@@ -20,12 +19,12 @@ from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers._grouped import with_groups
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
-from gpec.kernels import Kernel, make_kernel
+from gpec.kernels import make_kernel
 from gpec.models import Model
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["Ground", "Problem", "fingerprint", "state_problem"]
+__all__ = ["Ground", "Problem", "state_problem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,54 +96,6 @@ def state_problem(
     background = check_background(settings.background, schema, Z, seed)
     ground = Ground(settings, schema, checked, groups, explainer, background, seed)
     return Problem(ground, similar, sampler, Z, explained, given)
-
-
-def fingerprint(*parts: Any, lasting: bool = False) -> str:
-    """Equal for parts of equal content; objects that are neither arrays, plain data nor ours count by identity.
-
-    In a ``lasting`` fingerprint, which means the same to another process, they count by their name or that of their
-    kind.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-
-    def of(*parts: Any) -> str:
-        return fingerprint(*parts, lasting=lasting)
-
-    for part in map(_plain, parts):
-        if isinstance(part, np.ndarray) and part.dtype != object:
-            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
-        elif isinstance(part, np.ndarray):
-            digest.update(of(part.tolist()).encode())
-        elif isinstance(part, pd.DataFrame):
-            digest.update(of(list(part.columns), part.to_numpy()).encode())
-        elif isinstance(part, dict):
-            digest.update(of(*part, *part.values()).encode())
-        elif isinstance(part, (list, tuple)):
-            digest.update(f"{len(part)}{of(*part)}".encode())
-        elif isinstance(part, (Explainer, Sampler, Similar, Kernel)):
-            digest.update(of(type(part), part.get_params(deep=False)).encode())
-        elif isinstance(part, (AttackReport, BoundarySample, Groups)):
-            digest.update(of(vars(part)).encode())
-        else:
-            plain = part is None or isinstance(part, (str, int, float, bool, np.generic))
-            other = _name(part) if lasting else str(id(part))
-            digest.update(f"{type(part).__name__}{part!r}".encode() if plain else f"object {other}".encode())
-    return digest.hexdigest()
-
-
-def _plain(part: Any) -> Any:
-    """Numbers as Python has them, and an array of what is one but for its class: a Series, an Index, a tensor."""
-    if isinstance(part, np.generic):
-        return part.item()
-    if hasattr(part, "__array__") and not isinstance(part, (np.ndarray, pd.DataFrame)):
-        return np.asarray(part)
-    return part
-
-
-def _name(part: Any) -> str:
-    """What a function or a class is called, and where it is defined; of other objects, the name of their class."""
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, schema: Schema) -> Attribution | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import socket
 import traceback
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
+from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
@@ -49,7 +49,7 @@ class Parcel:
             content = cloudpickle.dumps(parts, protocol=5)
         except Exception as error:  # whatever the objects' own code raises
             raise _cannot_be_packed(parts, error) from error
-        return cls(content, hashlib.sha256(content).hexdigest())
+        return cls(content, fingerprint(content))
 
     def open(self) -> dict[str, Any]:
         """The objects, which must not be changed."""

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._execution import Execution, Kept
+from gpec._checkpoint import Checkpoint
+from gpec._execution import Execution
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
 from gpec.errors import ParameterTypeError
 from gpec.explainers.noise import check_noise
@@ -74,7 +75,7 @@ class Settings:
         """From ``GPEC.get_params(deep=False)``."""
         return cls(**{name: value for name, value in parameters.items() if name != "model"})
 
-    def execution(self, kept: Kept | None = None) -> Execution:
+    def execution(self, kept: Checkpoint | None = None) -> Execution:
         """How blocks of rows run."""
         return Execution(self.n_jobs, self.progress, kept)
 

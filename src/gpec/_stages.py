@@ -14,18 +14,19 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
+from gpec._checkpoint import other_work
 from gpec._execution import Execution, one_blas_thread
+from gpec._fingerprint import fingerprint
 from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
-from gpec._problem import Ground, Problem, fingerprint
+from gpec._problem import Ground, Problem
 from gpec._randomness import stream
 from gpec._settings import Settings
-from gpec.boundary import BoundarySample, Sampler
+from gpec.boundary import BoundarySample
 from gpec.data import Rows
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
@@ -151,27 +152,21 @@ def sample_boundary(problem: Problem, probe: Probe, memory: Memory) -> BoundaryS
         return earlier.boundary
     ground, sampler, kept = problem.ground, problem.sampler, memory.now.kept
     settings, seed = ground.settings, ground.seed
-
-    def draw(sampler: Sampler) -> BoundarySample:
-        model = remembered(ground.model, kept, "boundary")
-        return sampler.draw(model, problem.rows, settings.n_boundary, seed=seed, progress=settings.progress)
-
-    def drawn_before(state: dict[str, Any]) -> BoundarySample:
-        sample = BoundarySample.from_state(state)
-        try:
-            sample.require_belongs(ground.model, seed)
-        except (InputError, ModelMismatchError) as error:
-            raise error if kept is None else kept.other("the model") from error
-        return sample
-
     try:
-        if isinstance(sampler, Sampler):
-            return memory.once("boundary", partial(draw, sampler), BoundarySample.state, drawn_before)
-        sampler.require_belongs(ground.model, seed)
-        return sampler
+        if isinstance(sampler, BoundarySample):
+            sampler.require_belongs(ground.model, seed)
+            return sampler
+        model = remembered(ground.model, kept, "boundary")
+        sample = sampler.draw(model, problem.rows, settings.n_boundary, seed=seed, progress=settings.progress)
     except (BoundaryNotFoundError, ModelMismatchError):
         ground.model.require_repeatable(probe.rows, probe.answer)  # if this is why, say so
         raise
+    if kept is not None and kept.resumed:  # what was kept are answers of the model as it was
+        try:
+            sample.require_belongs(ground.model, seed)
+        except (InputError, ModelMismatchError) as error:
+            raise other_work(kept.folder, "the model") from error
+    return sample
 
 
 def observe_rows(problem: Problem, draw: Draw, explained: Rows, memory: Memory) -> Observation:
@@ -207,13 +202,18 @@ def _prepare(explainer: Explainer, problem: Problem, memory: Memory) -> None:
     """The explainer gets to know the model, and learns from all rows if it learns at all."""
     ground = problem.ground
     explainer.bind(ground.model, ground.background)
-    if explainer.learns:
-        memory.once(
-            "explainer's learning",
-            lambda: explainer.learn(problem.rows, ground.seed),
-            lambda _: explainer.fitted_state(),
-            explainer.restore,
-        )
+    if not explainer.learns:
+        return
+
+    def learn(_: slice) -> dict[str, Any]:
+        explainer.learn(problem.rows, ground.seed)
+        return explainer.fitted_state()
+
+    if memory.now.kept is None:
+        learn(slice(0))
+    else:
+        learned = memory.now.kept.remember("learning", learn, problem.rows)
+        explainer.restore(learned(slice(0, len(problem.rows))))
 
 
 def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:

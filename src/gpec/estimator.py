@@ -25,13 +25,16 @@ from gpec._fitted import Fitted, Layer
 from gpec._problem import state_problem
 from gpec._refining import mean_width, refined
 from gpec._restoring import objects_of, restore
-from gpec._resuming import condition_once, fit_kernel_once, known_model, measure_once, open_fit, seed_of
+from gpec._resuming import known_model, open_fit, seed_of
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
     ask_model,
+    condition,
     draw_rows,
+    fit_kernel,
     keep_rows,
+    measure,
     meet_neighbours,
     observe_rows,
     recall,
@@ -232,11 +235,12 @@ class GPEC(BaseEstimator):
             Attributions of ``X_explained`` computed elsewhere, and their variance. Pass the explainer they came from as
             ``explainer``, or ask for ``attribution="posterior"`` later.
         checkpoint : path, optional
-            A folder in which blocks of rows and finished stages are kept as they are done. If the call is interrupted,
-            the same call goes on from there and gives the same result; ``n_jobs`` and ``progress`` may differ. Settings
-            and rows are checked first, and the model by its answers to some rows; functions and objects of other
-            packages count by their names. A seed that was drawn, because ``random_state`` is None or a generator, is
-            that of the first call. ``diagnostics_`` says what was resumed. Delete the folder when it has served.
+            A folder in which blocks of explained rows and the model's answers along the boundary are kept as they are
+            done. If the call is interrupted, the same call goes on from there and gives the same result; ``n_jobs`` and
+            ``progress`` may differ. Settings and rows are checked first, and the model by its answers to some rows;
+            functions and objects of other packages count by their names. A seed that was drawn, because
+            ``random_state`` is None or a generator, is that of the first call. ``diagnostics_["rows_resumed"]`` says
+            what was there. Delete the folder when it has served.
         """
         earlier = self._forget()
         clock = Clock()
@@ -255,12 +259,12 @@ class GPEC(BaseEstimator):
             layers: list[Layer] = []
             for output in range(problem.ground.model.n_outputs):
                 with clock("geometry"):  # d_geo
-                    graph = measure_once(problem, boundary, output, memory)
+                    graph = measure(problem, boundary, output, memory)
                 with clock("kernel"):  # G, W
                     start = layers[-1].kernel if layers else None
-                    kernel = fit_kernel_once(problem, graph, explained, observation, output, start, memory)
+                    kernel = fit_kernel(problem, graph, explained, observation, output, start)
                 with clock("gp"):  # K, (K + U)^-1
-                    posterior = condition_once(problem.ground, kernel, explained, observation, output, memory)
+                    posterior = condition(problem.ground, kernel, explained, observation, output)
                 layers.append(Layer(graph, kernel, posterior))
             pool = keep_rows(problem, neighbourhood)
             fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), pool, neighbourhood)
@@ -269,8 +273,7 @@ class GPEC(BaseEstimator):
             problem.ground.model.require_repeatable(probe.rows, probe.answer)
         self._keep(fitted)
         rows_resumed = kept.rows_used if kept is not None else {}
-        resumed = {"stages_resumed": memory.resumed, "rows_resumed": rows_resumed}
-        self.diagnostics_ = {**fitted.diagnostics(clock.seconds), **resumed}
+        self.diagnostics_ = {**fitted.diagnostics(clock.seconds), "rows_resumed": rows_resumed}
         return self
 
     def explain(

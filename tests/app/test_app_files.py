@@ -1,7 +1,6 @@
 """Files opened in the page: read, bounded, refused in a sentence, and never run."""
 
 import base64
-import hashlib
 import io
 import pickle
 import zipfile
@@ -12,6 +11,7 @@ import pytest
 import gpec
 from explanation_helpers import CLASSES, explanation
 from gpec import _files
+from gpec._fingerprint import fingerprint
 from gpec.app import _opened
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._drawing import plain
@@ -135,7 +135,7 @@ def test_a_pickle_is_not_run(tmp_path):
 
 def signed(body):
     """An archive whose checksum is right."""
-    return b"gpec archive 2 " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return _files._MAGIC + fingerprint(body).encode() + b"\n" + body
 
 
 def test_damaged_files_give_a_sentence(saved):

@@ -6,6 +6,7 @@ from cli_helpers import QUICK, call, explain, table
 
 import gpec
 from gpec import _files
+from gpec._fingerprint import fingerprint
 from gpec.cli import _inputs
 from gpec.models._remote import RemoteModel
 from inference_server import Server, serving
@@ -58,7 +59,7 @@ def test_a_server_that_dies_midway(folder, impatient):
 def test_what_is_kept(folder):
     result = explain("--out", "e.csv", "--checkpoint", "work", "--keep")
     assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in (folder / "work").iterdir()) == ["fit.gpec", "rows", "run.gpec"]
+    assert {path.name for path in (folder / "work").iterdir()} == {"_identity.gpec", "fit.gpec", "fitting", "rows"}
     assert gpec.GPEC.load("work/fit.gpec", model=_inputs.load_model("credit_model:model")).n_boundary == 60
     again = explain("--out", "again.csv", "--checkpoint", "work")
     assert "12 of the 12 rows were there already." in again.stderr
@@ -69,7 +70,7 @@ def test_what_is_kept(folder):
 @pytest.mark.parametrize(
     ("words", "change", "named"),
     [
-        (["--seed", "1"], None, "random state"),
+        (["--seed", "1"], None, "random_state"),
         (["--explainer", "lime"], None, "explainer"),
         ([], "train.csv", "background rows"),
         ([], "new.csv", "rows"),
@@ -93,7 +94,7 @@ def test_another_model_is_refused(folder):
     (folder / "credit_third.py").write_text((folder / "credit_model.py").read_text().replace("1.5", "1.1"))
     other = explain("--out", "e.csv", model="credit_third:model")
     assert other.exit_code == 1
-    assert "e.csv.partial holds an earlier run with another model" in other.stderr.splitlines()[-1]
+    assert "The folder e.csv.partial is of other work: it differs in the model;" in other.stderr.splitlines()[-1]
 
 
 def test_a_process_killed_while_it_wrote(folder):
@@ -112,7 +113,7 @@ def test_a_folder_of_somebody_else_is_left_alone(folder, words):
     (folder / "work" / "diary.txt").write_text("dear diary")
     result = explain("--out", "e.csv", "--checkpoint", "work", *words)
     assert result.exit_code == 1
-    assert "work is not of a run of gpec" in result.stderr.splitlines()[-1]
+    assert "work holds files that gpec did not write" in result.stderr.splitlines()[-1]
     assert (folder / "work" / "diary.txt").read_text() == "dear diary"
 
 
@@ -122,7 +123,7 @@ def fit(model, *words):
 
 def content(path):
     """What a command wrote, but for how long it took."""
-    return _files.digest(_files.read(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
+    return fingerprint(_files.read(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
 
 
 @pytest.mark.parametrize("command", ["fit", "explain"])
@@ -167,7 +168,7 @@ def test_a_fit_that_is_kept_serves_again(folder):
     assert "Going on with what an earlier run left in work." in again.stderr
     other = fit("credit_model:model", "--checkpoint", "work", "--seed", "1")
     assert other.exit_code == 1
-    assert "work holds an earlier run with another random state; pass --restart" in other.stderr
+    assert "The folder work is of other work: it differs in random_state;" in other.stderr
     assert fit("credit_model:model", "--checkpoint", "work", "--seed", "1", "--restart").exit_code == 0
     assert not (folder / "work").exists()
 

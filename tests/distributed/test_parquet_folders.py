@@ -131,7 +131,7 @@ def test_a_target_that_is_not_empty(fitted, parquet, target):
 def test_files_of_others_are_not_touched(fitted, parquet, target, how):
     target.mkdir()
     (target / "part.0.parquet").write_text("mine")
-    with pytest.raises(CheckpointError, match="holds files that no run of gpec wrote"):
+    with pytest.raises(CheckpointError, match="holds files that gpec did not write"):
         explain_parquet(fitted, parquet, target, **{how: True})
     assert (target / "part.0.parquet").read_text() == "mine"
 
@@ -146,7 +146,7 @@ def test_what_is_missing_is_computed_and_nothing_else(fitted, parquet, target, m
     assert (run.n_resumed, run.n_rows) == (3, 101)
     assert contents(target) == before
     assert (target / "part.0.parquet").stat().st_mtime_ns == kept
-    assert sorted(path.name for path in target.iterdir()) == ["_gpec_run.gpec", *PARTS]
+    assert sorted(path.name for path in target.iterdir()) == ["_identity.gpec", *PARTS]
 
 
 def test_a_file_that_has_changed_is_explained_anew(fitted, rows, parquet, target, tmp_path):

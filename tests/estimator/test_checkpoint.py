@@ -151,7 +151,7 @@ class TestOtherWork:
 
     def test_folder_of_something_else(self, g, X, tmp_path):
         (tmp_path / "thesis.tex").write_text("years of work")
-        with pytest.raises(CheckpointError, match="holds other files"):
+        with pytest.raises(CheckpointError, match="holds files that gpec did not write"):
             g.explain(X[:5], checkpoint=tmp_path)
 
     def test_a_file(self, g, X, tmp_path):
@@ -231,13 +231,17 @@ def test_another_explainer_is_other_work(make_auto, X, tmp_path):
 
 def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
     """Of two processes with other settings, the second writes the identity anew while there is no block."""
+
+    def block(checkpoint, answer):
+        return checkpoint.remember("boundary", lambda _: answer)(slice(0, 5))
+
     first = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
     second = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"})
     for checkpoint, answer in ((first, 60), (second, 80)):
         with checkpoint:
-            assert checkpoint.once("boundary", lambda answer=answer: {"n": answer}) == {"n": answer}
+            assert block(checkpoint, {"n": answer}) == {"n": answer}
     with _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
-        assert third.once("boundary", dict) == {"n": 80}
+        assert block(third, {}) == {"n": 80}
     with pytest.raises(CheckpointError, match="differs in n_boundary"):
         _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
 

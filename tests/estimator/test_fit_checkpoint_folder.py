@@ -102,12 +102,12 @@ def test_rounding_makes_no_other_model(make, X, kept):
 
 def test_the_same_model_and_settings_in_other_words(make, counting, X, kept):
     g = make(counting(curved), boundary=BisectionSampler(), n_jobs=2, progress=True)
-    assert g.fit(pd.DataFrame(X).to_numpy(), checkpoint=kept).diagnostics_["stages_resumed"]
+    assert g.fit(pd.DataFrame(X).to_numpy(), checkpoint=kept).diagnostics_["rows_resumed"]
 
 
 def test_numbers_of_numpy_are_numbers(make, X, kept):
     g = make(n_boundary=np.int64(make().n_boundary), random_state=np.int64(0))
-    assert g.fit(X, checkpoint=kept).diagnostics_["stages_resumed"]
+    assert g.fit(X, checkpoint=kept).diagnostics_["rows_resumed"]
 
 
 def test_arrays_of_other_libraries_count_by_their_content(make, X, tmp_path):
@@ -131,7 +131,7 @@ def test_of_explain(make, X, kept, tmp_path):
 
 def test_folder_of_something_else(make, X, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CheckpointError, match="holds other files"):
+    with pytest.raises(CheckpointError, match="holds files that gpec did not write"):
         make().fit(X, checkpoint=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -150,8 +150,8 @@ def test_a_file(make, counting, X, tmp_path, random_state):
 
 
 def test_killed_while_the_first_file_was_written(make, X, tmp_path):
-    (tmp_path / ".identity.gpec.0123456789abcdef").write_text("half")
-    assert make().fit(X, checkpoint=tmp_path).diagnostics_["stages_resumed"] == []
+    (tmp_path / "._identity.gpec.0123456789abcdef").write_text("half")
+    assert make().fit(X, checkpoint=tmp_path).diagnostics_["rows_resumed"] == {}
 
 
 def test_damaged(make, X, kept):
@@ -166,7 +166,7 @@ def test_a_disk_that_is_full(make, X, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     make().fit(X, checkpoint=tmp_path / "kept")
-    monkeypatch.setattr("gpec._files.write_whole", full)
+    monkeypatch.setattr("gpec._files.replacing", full)
     with pytest.raises(
         CheckpointError,
         match=r"Cannot write the checkpoint .*: No space left on device; give",
@@ -184,7 +184,7 @@ def test_a_disk_that_is_full(make, X, tmp_path, monkeypatch):
 def test_an_error_comes_before_that_of_a_full_disk(make, counting, X, tmp_path, monkeypatch):
     def breaks(call, rows):
         if call == 5:
-            monkeypatch.setattr("gpec._files.write_whole", full)
+            monkeypatch.setattr("gpec._files.replacing", full)
             raise ConnectionError("no answer")
 
     def full(*_):

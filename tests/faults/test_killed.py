@@ -113,5 +113,5 @@ def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch,
     ended.set()
     again = make(curved, "kernelshap").fit(X, checkpoint=tmp_path / "kept")
     assert bits(again) == expected
-    assert again.diagnostics_["stages_resumed"] == ["boundary"]
+    assert again.diagnostics_["rows_resumed"]["boundary"] > 0
     assert again.diagnostics_["rows_resumed"]["explainer 0"] >= 6

@@ -108,14 +108,14 @@ def test_same_bits_in_a_fresh_process_and_with_any_number_of_jobs(tmp_path, one_
 LARGE = """
 import numpy as np
 import gpec
-from gpec import _files
+from gpec._fingerprint import fingerprint
 
 X = np.random.default_rng(0).normal(size=(2_000, 5))
 small = {"n_boundary": 1_500, "background": 8, "random_state": 0, "progress": False}
 model, explainer = lambda X: 1 / (1 + np.exp(-X[:, 0] * X[:, 1])), lambda X: np.sin(X) * X[:, ::-1]
 for more in ({"n_explained": 400}, {"n_explained": 150, "kernel": "weg"}):
     g = gpec.GPEC(model, explainer, **small, **more).fit(X)
-    print(_files.digest(g._fitted.state()), _files.digest({"upper": g.explain(X[:40], attribution="posterior").upper}))
+    print(fingerprint(g._fitted.state()), fingerprint(g.explain(X[:40], attribution="posterior").upper))
 """
 
 

@@ -1,6 +1,5 @@
 """The file format: arrays and JSON, whole or not at all, never code."""
 
-import hashlib
 import io
 import json
 import os
@@ -13,6 +12,7 @@ import pytest
 
 import gpec
 from gpec import Explanation, _files
+from gpec._fingerprint import fingerprint
 from gpec.errors import CorruptFileError, InputError
 
 TREE = {
@@ -115,7 +115,7 @@ def sealed(members):
         for name, content in members.items():
             archive.writestr(name, content)
     body = buffer.getvalue()
-    return _files._MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return _files._MAGIC + fingerprint(body).encode() + b"\n" + body
 
 
 def huge():
@@ -179,6 +179,41 @@ def test_header_that_runs_code_is_refused(tmp_path):
     assert evil != member
     (tmp_path / "file").write_bytes(sealed({"tree.json": document({"dict": {}}), "a0.npy": evil}))
     with pytest.raises(CorruptFileError, match="damaged"):
+        _files.read(tmp_path / "file", "Test")
+
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("array", [np.zeros((100, 100)), np.arange(9_000), RNG.integers(17, size=9_000).astype(float)])
+def test_what_repeats_itself_is_packed(tmp_path, array):
+    _files.write(tmp_path / "file", "Test", {"a": array})
+    assert (tmp_path / "file").stat().st_size < 0.35 * array.nbytes
+
+
+def members(path):
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes()[_files._HEADER :])).infolist()
+
+
+def test_an_array_in_two_places_is_one_array(tmp_path):
+    one, other = RNG.normal(size=30), np.arange(12)
+    _files.write(tmp_path / "file", "Test", {"a": one, "b": [one, other], "c": other})
+    assert len(members(tmp_path / "file")) == 3
+    found = _files.read(tmp_path / "file", "Test")
+    assert found["a"] is found["b"][0]
+    assert found["c"] is found["b"][1]
+    _files.write(tmp_path / "again", "Test", found)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "file").read_bytes()
+
+
+def test_a_file_does_not_tell_when_it_was_written(tmp_path):
+    _files.write(tmp_path / "file", "Test", {"a": np.arange(3), "b": 1})
+    assert {member.date_time for member in members(tmp_path / "file")} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_file_of_an_earlier_version(tmp_path):
+    (tmp_path / "file").write_bytes(b"gpec archive 2 " + b"0" * 64 + b"\nPK")
+    with pytest.raises(CorruptFileError, match="file is a file of another version of gpec; save it again with this"):
         _files.read(tmp_path / "file", "Test")
 
 
@@ -272,7 +307,7 @@ def test_every_single_bit_of_the_header_counts(small_archives, tmp_path):
                 _files.read(path, "Test")
 
 
-@pytest.mark.parametrize("content", [b"", b"gpec", _files._MAGIC, _files._MAGIC + b"0" * 64, b"PK\x03\x04" * 50])
+@pytest.mark.parametrize("content", [b"", b"gpec", _files._MAGIC, _files._MAGIC + b"0" * 32, b"PK\x03\x04" * 50])
 def test_files_that_are_something_else(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CorruptFileError, match="file"):

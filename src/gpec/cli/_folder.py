@@ -3,95 +3,66 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpec import _files
+from gpec._checkpoint import IDENTITY, has_identity, require_same, write_identity
+from gpec._files import half_written
+from gpec.cli._errors import note
 from gpec.errors import CheckpointError
-from gpec.estimator import GPEC
 
 __all__ = ["Folder"]
 
-_KIND = "Run"
+_WORK = "the command line"
+_PARTS = ("fitting", "calibrating", "rows")  # checkpoints of fit, calibrate and explain
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder of one run, made when there is something to keep.
-
-    ``identity`` says what the fit was made from; a later run must agree in all of it.
-    """
+    """The folder of one run. ``identity`` says what the fit is made from; a later run must agree in all of it."""
 
     path: Path
     identity: dict[str, str]
 
     @property
     def fit(self) -> Path:
+        """The finished fit."""
         return self.path / "fit.gpec"
 
-    @property
-    def fitting(self) -> Path:
-        """What is done of a fit that is not finished."""
-        return self.path / "fitting"
+    @contextmanager
+    def working(self, restart: bool) -> Iterator[None]:
+        """Go on with what an earlier run left, unless it is to be thrown away; say where what is done is kept."""
+        try:
+            if restart:
+                self.remove()
+            if has_identity(self.path) and self._has_work():
+                require_same(self.path, _WORK, self.identity)
+                note(f"Going on with what an earlier run left in {self.path}.")
+            else:
+                write_identity(self.path, _WORK, self.identity)
+            yield
+        except CheckpointError as error:
+            error.add_note("--checkpoint FOLDER takes another folder, --restart begins anew.")
+            raise
+        except BaseException as error:
+            if self._has_work():
+                error.add_note(f"What was computed is kept in {self.path}; the same command goes on from there.")
+            else:
+                self.remove()
+            raise
 
-    @property
-    def calibrating(self) -> Path:
-        """What is done of its calibration."""
-        return self.path / "calibrating"
-
-    @property
-    def rows(self) -> Path:
-        return self.path / "rows"
-
-    @property
-    def has_work(self) -> bool:
-        """Whether anything is done that a later run can use."""
+    def _has_work(self) -> bool:
         return self.fit.exists() or any(self.path.glob("*/blocks-*.gpec"))
-
-    @property
-    def _run(self) -> Path:
-        return self.path / "run.gpec"
-
-    def check(self) -> bool:
-        """Whether some work is kept here; raise if it was made from something else."""
-        if not self.path.exists() or not any(self.path.iterdir()):
-            return False
-        self._require_ours()
-        if not self.has_work:
-            return False
-        kept = _files.read(self._run, _KIND)
-        differ = [name for name in {**kept, **self.identity} if kept.get(name) != self.identity.get(name)]
-        if differ:
-            raise CheckpointError(
-                f"{self.path} holds an earlier run with another {' and another '.join(differ)}; pass --restart to "
-                "throw it away, or another folder as --checkpoint."
-            )
-        return True
-
-    def start(self) -> None:
-        """Say what the work is, before it begins."""
-        self.path.mkdir(exist_ok=True)
-        _files.write(self._run, _KIND, self.identity)
-
-    def keep(self, g: GPEC) -> None:
-        """Keep a finished fit in place of what was done of it."""
-        g.save(self.fit)
-        for folder in (self.fitting, self.calibrating):
-            shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self) -> None:
         """Delete what a run wrote, and the folder if nothing else is in it."""
-        if self.path.exists() and any(self.path.iterdir()):
-            self._require_ours()
-            for folder in (self.fitting, self.calibrating, self.rows):
-                shutil.rmtree(folder, ignore_errors=True)
-            for file in (*self.path.glob(".*.gpec.*"), self.fit, self._run):  # the first of a process that was killed
-                file.unlink(missing_ok=True)
+        if has_identity(self.path):
+            for part in _PARTS:
+                shutil.rmtree(self.path / part, ignore_errors=True)
+            for file in (self.fit, self.path / IDENTITY):
+                for path in (file, *half_written(file)):
+                    path.unlink(missing_ok=True)
         with suppress(OSError):
             self.path.rmdir()
-
-    def _require_ours(self) -> None:
-        begun = f".{self._run.name}."  # a process may have been killed while it wrote its first file
-        if not self._run.is_file() and any(not path.name.startswith(begun) for path in self.path.iterdir()):
-            raise CheckpointError(f"{self.path} is not of a run of gpec; give another folder as --checkpoint.")

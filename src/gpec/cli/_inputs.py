@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from contextlib import suppress
@@ -18,7 +17,7 @@ from gpec.errors import ExplainerError, InputError
 from gpec.explainers import TreeShap
 from gpec.models import load_model, match_columns
 
-__all__ = ["Tables", "digest", "open_model", "usual_explainer"]
+__all__ = ["Tables", "open_model", "usual_explainer"]
 
 _TRIED_ROWS = 20
 _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
@@ -78,10 +77,3 @@ def usual_explainer(model: Any, table: pd.DataFrame) -> str:
             chosen = "tree"
     note(f"Explainer: {chosen}.")
     return chosen
-
-
-def digest(table: pd.DataFrame) -> str:
-    """Equal for tables of equal content."""
-    found = hashlib.sha256(repr([(str(name), str(kind)) for name, kind in table.dtypes.items()]).encode())
-    found.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
-    return found.hexdigest()

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import secrets
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import typer
 
+from gpec._files import replacing
 from gpec.errors import MissingExtraError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 
-__all__ = ["check_out", "replacing", "write", "write_table"]
+__all__ = ["check_out", "write", "write_table"]
 
 # Kind of file -> the packages that it needs, and the extra that brings them.
 _NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -52,9 +49,10 @@ def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
     if kind == ".gpec":
         e.save(out)
     elif kind == ".html":
-        replacing(out, lambda path: e.to_html(path, gpec=g))
+        e.to_html(out, gpec=g)
     elif kind == ".json":
-        replacing(out, lambda path: path.write_text(_as_json(e), encoding="utf-8"))
+        with replacing(out) as new:
+            new.write_text(_as_json(e), encoding="utf-8")
     else:
         write_table(e.to_frame(), out)
 
@@ -62,22 +60,13 @@ def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
 def write_table(table: pd.DataFrame, out: Path) -> None:
     """Write a table as CSV, Parquet or Feather."""
     kind = out.suffix.lower()
-    if kind == ".csv":
-        replacing(out, lambda path: table.to_csv(path, index=False))
-    elif kind == ".parquet":
-        replacing(out, lambda path: _of_one_type(table).to_parquet(path, index=False))
-    else:
-        replacing(out, lambda path: _of_one_type(table).to_feather(path))
-
-
-def replacing(out: Path, writer: Callable[[Path], Any]) -> None:
-    """Let ``writer`` write a file beside ``out``, which then takes its place."""
-    temporary = out.with_name(f".{secrets.token_hex(8)}{out.suffix}")
-    try:
-        writer(temporary)
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(out) as new:
+        if kind == ".csv":
+            table.to_csv(new, index=False)
+        elif kind == ".parquet":
+            _of_one_type(table).to_parquet(new, index=False)
+        else:
+            _of_one_type(table).to_feather(new)
 
 
 def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
-from gpec._version import __version__
+from gpec._checkpoint import other_work
+from gpec._fingerprint import fingerprint
 from gpec.cli._errors import note
 from gpec.cli._folder import Folder
-from gpec.cli._inputs import Tables, digest, open_model, usual_explainer
-from gpec.errors import CheckpointError, ModelMismatchError
+from gpec.cli._inputs import Tables, open_model, usual_explainer
+from gpec.errors import ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 
@@ -79,9 +77,9 @@ class Work:
 
     def fit(self, source: pd.DataFrame | Path, folder: Path, restart: bool) -> tuple[GPEC, Folder]:
         """A fit to rows, or one from a file; what is done is kept in a folder, and taken from there."""
-        kept, make = self._plan(source, folder, restart)
-        with _promise_to_keep(kept):
-            return self._fitted(kept, make), kept
+        kept = Folder(folder, self._identity(source))
+        with kept.working(restart):
+            return self._fitted(source, kept), kept
 
     def explain(
         self, data: Path, background: Path | None, fitted: Path | None, folder: Path, run: RunOptions
@@ -91,90 +89,51 @@ class Work:
         if background is None and fitted is None:
             note(f"No background is given, so the rows of {data} themselves are taken for it.")
         like = rows if background is None else self.tables.read(background, labelled=False)
-        kept, make = self._plan(like if fitted is None else fitted, folder, run.restart)
-        with _promise_to_keep(kept):
-            g = self._fitted(kept, make)
-            e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.rows)
+        source = like if fitted is None else fitted
+        kept = Folder(folder, self._identity(source))
+        with kept.working(run.restart):
+            g = self._fitted(source, kept)
+            e = g.explain(rows, attribution=run.attribution, confidence_level=run.level, checkpoint=kept.path / "rows")
         resumed = max(e.diagnostics["rows_resumed"].values(), default=0)
         if resumed:
             note(f"{resumed:,} of the {len(rows):,} rows were there already.")
         return e, g, kept
 
-    def _plan(
-        self, source: pd.DataFrame | Path, folder: Path, restart: bool
-    ) -> tuple[Folder, Callable[[Folder], GPEC]]:
-        """Where the work is kept, and how a fit is had: from its file, or made anew from rows."""
-        make: Callable[[Folder], GPEC]
+    def _identity(self, source: pd.DataFrame | Path) -> dict[str, str]:
+        """What the fit depends on besides the model, which only its answers can tell."""
         if isinstance(source, Path):
-            make, of = partial(self._load, source), {"fit": hashlib.sha256(source.read_bytes()).hexdigest()}
+            of: dict[str, Any] = {"the fit": source.read_bytes()}
         else:
-            make, of = partial(self._new_fit, source), self._source(source)
-        return self._folder(folder, of, restart), make
-
-    def _new_fit(self, background: pd.DataFrame, kept: Folder) -> GPEC:
-        chosen = self.options.explainer or usual_explainer(self.model, background)
-        parameters = {**self.options.parameters(), "explainer": chosen}
-        g = self._tuned(GPEC(self.model, **parameters))
-        return self._calibrated(g.fit(background, checkpoint=kept.fitting), kept)
-
-    def _load(self, fitted: Path, kept: Folder) -> GPEC:
-        g = self._tuned(GPEC.load(fitted, model=self.model, explainer=self.options.explainer))
-        return self._calibrated(g, kept)
-
-    def _source(self, background: pd.DataFrame) -> dict[str, str]:
-        """What a new fit is made from."""
-        options = {name.replace("_", " "): str(value) for name, value in asdict(self.options).items()}
-        return {"background rows": digest(background), **options}
-
-    def _folder(self, path: Path, source: dict[str, str], restart: bool) -> Folder:
-        checked = "none" if self._calibration_table is None else digest(self._calibration_table)
+            of = {"the background rows": source, **asdict(self.options)}
+        of["the calibration rows"] = self._calibration_table
         self.tables.require_dropped()
-        kept = Folder(path, {"version": __version__, "calibration rows": checked, **source})
-        if restart:
-            kept.remove()
-        return kept
+        return {name: fingerprint(part) for name, part in of.items()}
 
-    def _fitted(self, kept: Folder, make: Callable[[Folder], GPEC]) -> GPEC:
-        """The fit that is kept, or a new one, calibrated if there are rows for it."""
-        if kept.check():
-            note(f"Going on with what an earlier run left in {kept.path}.")
-        else:
-            kept.start()
+    def _fitted(self, source: pd.DataFrame | Path, kept: Folder) -> GPEC:
+        """The fit that is kept, that of a file, or a new one, calibrated if there are rows for it."""
         if kept.fit.exists():
-            return self._kept_fit(kept)
-        g = make(kept)
-        kept.keep(g)
+            try:
+                return self._loaded(kept.fit)
+            except ModelMismatchError as error:
+                raise other_work(kept.path, "the model") from error
+        rows = self._calibration_table
+        if isinstance(source, Path):
+            g = self._loaded(source)
+            if rows is None:
+                return g
+        else:
+            chosen = self.options.explainer or usual_explainer(self.model, source)
+            g = self._tuned(GPEC(self.model, **{**self.options.parameters(), "explainer": chosen}))
+            g.fit(source, checkpoint=kept.path / "fitting")
+        if rows is not None:
+            g.calibrate(rows, checkpoint=kept.path / "calibrating")
+        g.save(kept.fit)
         return g
 
-    def _kept_fit(self, kept: Folder) -> GPEC:
-        try:
-            return self._tuned(GPEC.load(kept.fit, model=self.model, explainer=self.options.explainer))
-        except ModelMismatchError as error:
-            raise CheckpointError(
-                f"{kept.path} holds an earlier run with another model; pass --restart to throw it away, or another "
-                "folder as --checkpoint."
-            ) from error
+    def _loaded(self, path: Path) -> GPEC:
+        return self._tuned(GPEC.load(path, model=self.model, explainer=self.options.explainer))
 
     def _tuned(self, g: GPEC) -> GPEC:
         progress: Any = "auto" if self.progress is None else self.progress
         tuned: GPEC = g.set_params(n_jobs=self.jobs, progress=progress)
         return tuned
-
-    def _calibrated(self, g: GPEC, kept: Folder) -> GPEC:
-        rows = self._calibration_table
-        return g if rows is None else g.calibrate(rows, checkpoint=kept.calibrating)
-
-
-@contextmanager
-def _promise_to_keep(kept: Folder) -> Iterator[None]:
-    """If the work ends early, the error says that what was done is kept; a folder without any is not left behind."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except BaseException as error:
-        if not kept.has_work:
-            kept.remove()
-        else:
-            error.add_note(f"What was computed is kept in {kept.path}; the same command goes on from there.")
-        raise

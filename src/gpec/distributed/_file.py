@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from gpec._files import replacing
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
 from gpec.distributed._target import require_stamp
@@ -57,29 +57,18 @@ def explain_file(question: Question, job: Job) -> Told:
                 f"{job.place}: {folder} is not there for the worker on {socket.gethostname()}; source and target must "
                 "be folders that every worker sees."
             )
-    temporary = job.target.with_name(f".{job.target.name}.{secrets.token_hex(8)}")
-    n_rows = n_failed = 0
-    writer = None
-    try:
-        for rows, labels, kind in _batches(question, job):
-            place = replace(job.place, first=n_rows)
-            lines, failed = explain_rows(question, rows, labels, place)
-            if writer is None:
-                schema = _schema(question, lines, kind)
-                repeated = [name for name in schema.names if name in _REPEATED]
-                writer = pq.ParquetWriter(temporary, schema, use_dictionary=repeated)
-            writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
-            n_rows, n_failed = n_rows + len(labels), n_failed + failed
-        if writer is not None:
-            writer.close()
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+    n_rows, n_failed, writer = 0, 0, None
+    with replacing(job.target) as new:
+        with ExitStack() as opened:
+            for rows, labels, kind in _batches(question, job):
+                lines, failed = explain_rows(question, rows, labels, replace(job.place, first=n_rows))
+                if writer is None:
+                    schema = _schema(question, lines, kind)
+                    repeated = [name for name in schema.names if name in _REPEATED]
+                    writer = opened.enter_context(pq.ParquetWriter(new, schema, use_dictionary=repeated))
+                writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
+                n_rows, n_failed = n_rows + len(labels), n_failed + failed
         require_stamp(job.folder, job.place.name, job.stamp)
-        os.replace(temporary, job.target)
-    finally:
-        if writer is not None:
-            writer.close()
-        temporary.unlink(missing_ok=True)
     return Told(n_rows, n_failed)
 
 

@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from gpec import _files
+from gpec._fingerprint import fingerprint
 from gpec._fitted import Fitted
-from gpec._version import __version__
 from gpec.distributed._file import Job, told_by
 from gpec.distributed._partition import Place
 from gpec.distributed._question import Question
 from gpec.distributed._running import run_jobs, running_on
-from gpec.distributed._target import Target, digests_of_files, files_of, require_room
+from gpec.distributed._target import Target, files_of, fingerprints_of, require_room
 from gpec.distributed.run import Run
 from gpec.errors import ClusterError, InputError, MissingExtraError
 
@@ -76,7 +75,7 @@ def explain_parquet(
     """
     rows, results, names = check_folders(source, target, resume=resume, overwrite=overwrite)
     question = Question.of(g, attribution, confidence_level, errors)
-    folder = Target(results, _identity(g._require_fitted(), question, index), digests_of_files(rows, names))
+    folder = Target(results, _identity(g._require_fitted(), question, index), fingerprints_of(rows, names))
     with running_on(scheduler) as where:
         one = g.explain(g.X_explained_[:1], attribution=attribution, confidence_level=confidence_level)
         done = folder.prepare(resume=resume, overwrite=overwrite)
@@ -136,9 +135,8 @@ def _names(source: Path, target: Path) -> list[Path]:
 def _identity(fitted: Fitted, question: Question, index: str | None) -> dict[str, str]:
     """What the results depend on besides the rows."""
     return {
-        "the version of gpec": __version__,
         "the fit": fitted.digest(),
-        "the calibration": _files.digest(fitted.calibration.state()),
+        "the calibration": fingerprint(fitted.calibration.state()),
         "the kind of attribution": question.attribution,
         "the confidence level": repr(question.confidence_level),
         "errors": question.errors,

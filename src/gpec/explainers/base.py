@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator
 
-from gpec._execution import Kept, on_cluster, run_blocks
+from gpec._checkpoint import Checkpoint
+from gpec._execution import on_cluster, run_blocks
 from gpec._randomness import derived_seed, make_seed
 from gpec.data import Schema
 from gpec.data._background import check_background
@@ -134,7 +135,7 @@ class Explainer(BaseEstimator, ABC):
         n_runs: int = 1,
         n_jobs: int | None = None,
         progress: Literal["auto"] | bool = False,
-        kept: Kept | None = None,
+        kept: Checkpoint | None = None,
     ) -> Attribution:
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 

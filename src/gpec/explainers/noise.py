@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._execution import Kept
+from gpec._checkpoint import Checkpoint
 from gpec._shapes import at_the_door
 from gpec._validation import check_finite_array, check_positive
 from gpec.errors import InputError, StochasticExplainerWarning
@@ -52,7 +52,7 @@ def observe(
     seed: int,
     n_jobs: int | None = None,
     progress: Literal["auto"] | bool,
-    kept: Kept | None = None,
+    kept: Checkpoint | None = None,
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 
-from gpec._execution import Kept
+from gpec._checkpoint import Checkpoint
 from gpec.models.model import Model
 from gpec.typing import FloatArray
 
 __all__ = ["remembered"]
 
 
-def remembered(model: Model, kept: Kept | None, stage: str) -> Model:
+def remembered(model: Model, kept: Checkpoint | None, stage: str) -> Model:
     """The model, which has been called before; if there is where to keep its answers, one that keeps them.
 
     It counts all rows, the model only those that it was asked for.
@@ -20,7 +20,7 @@ def remembered(model: Model, kept: Kept | None, stage: str) -> Model:
 
 
 class _Remembered(Model):
-    def __init__(self, model: Model, kept: Kept, stage: str) -> None:
+    def __init__(self, model: Model, kept: Checkpoint, stage: str) -> None:
         vars(self).update(vars(model))
         self._asked, self._kept, self._stage = model, kept, stage
         self._count = copy(self._count)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpec._explained import Explained
-from gpec._files import write_whole
+from gpec._files import replacing
 from gpec._validation import check_count
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.report._content import Content
@@ -35,7 +35,9 @@ def write_report(
     check_count("max_rows", max_rows)
     if not Path(path).parent.is_dir():  # before the work
         raise InputError(f"Cannot write {path}: the folder {Path(path).parent} does not exist.")
-    write_whole(path, _render(e, fit, title, max_rows).encode("utf-8", "replace"))
+    page = _render(e, fit, title, max_rows).encode("utf-8", "replace")
+    with replacing(path) as new:
+        new.write_bytes(page)
 
 
 def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> str:

@@ -1,0 +1,97 @@
+"""The one hash: equal for equal content, and only for that."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpec import _files
+from gpec._fingerprint import fingerprint
+from gpec.boundary import BisectionSampler
+from gpec.explainers import Attribution, Explainer
+
+FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])})
+
+DIFFERENT = [
+    None,
+    0,
+    0.0,
+    False,
+    "0",
+    b"0",
+    [],
+    [[]],
+    {},
+    [0],
+    [0, 0],
+    [[0], 0],
+    {"a": 0},
+    {"0": "a"},
+    {"a": "b", "c": "d"},
+    {"a": "b", "d": "c"},
+    np.zeros(2),
+    np.zeros((2, 1)),
+    np.zeros(2, dtype=np.float32),
+    np.array(["a", None], dtype=object),
+    FRAME,
+    FRAME.assign(a=[1.5, 0.0]),
+    FRAME.assign(b=["x", "y"]),
+    FRAME.rename(columns={"a": "d"}),
+    FRAME.astype({"c": str}),
+    BisectionSampler(),
+    BisectionSampler(tolerance=1e-5),
+    BisectionSampler,
+    np.ndarray,
+    abs,
+]
+
+
+def test_other_content_other_fingerprint():
+    assert len({fingerprint(part) for part in DIFFERENT}) == len(DIFFERENT)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1, 2), [1, 2]),
+        (np.float64(0.1), 0.1),
+        (np.array(["a", None], dtype=object), ["a", None]),
+        (np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3)),
+        (pd.Series([1.0, 2.0]), np.array([1.0, 2.0])),
+        (FRAME, FRAME.copy()),
+        (BisectionSampler(), BisectionSampler()),
+        ({1: "a"}, {"1": "a"}),
+    ],
+)
+def test_equal_content(one, other):
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_a_tree_and_what_a_file_keeps_of_it(tmp_path):
+    tree = {"a": (1, [np.arange(3), np.float32(0.5)]), "b": np.array([["x", 1], [None, 2.5]], dtype=object)}
+    _files.write(tmp_path / "file", "Test", tree)
+    assert fingerprint(_files.read(tmp_path / "file", "Test")) == fingerprint(tree)
+
+
+class Mine(Explainer):
+    """One of a user's own, with a function of theirs."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def _explain(self, Z, seeds):
+        return Attribution(self.function(Z))
+
+
+def test_objects_of_others_count_by_identity_or_by_name():
+    def function(Z):
+        return Z
+
+    first = function
+
+    def function(Z):
+        return 2 * Z
+
+    assert fingerprint(Mine(first)) == fingerprint(Mine(first))
+    assert fingerprint(Mine(first)) != fingerprint(Mine(function))
+    assert fingerprint(Mine(first), lasting=True) == fingerprint(Mine(function), lasting=True)
+    assert fingerprint(Mine(first), lasting=True) != fingerprint(Mine(abs), lasting=True)
