@@ -60,6 +60,12 @@ class Draw:
     rows: FloatArray
     weights: FloatArray  # of mean 1
     answers: FloatArray | None = None  # the model's, by which the rows were drawn
+    refined: tuple[int, ...] = ()  # where the rows of each refinement begin
+
+    def known_to(self, ground: Ground) -> Rows:
+        """The rows as kernels see them; the model is asked for those of each refinement apart, as it was then."""
+        parts = [ground.rows(part) for part in np.split(self.rows, self.refined)]
+        return parts[0] if len(parts) == 1 else Rows.join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +88,13 @@ class Observation:
 
     def state(self) -> dict[str, Any]:
         attribution = {**vars(self.attribution), "variance": self.U}
-        draw = {"rows": self.draw.rows, "weights": self.draw.weights}
+        draw = {name: value for name, value in vars(self.draw).items() if name != "answers"}
         return {**vars(self), "draw": draw, "attribution": attribution}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Observation:
-        parts = {"draw": Draw(**state["draw"]), "attribution": Attribution(**state["attribution"])}
+        draw = Draw(**{**state["draw"], "refined": tuple(state["draw"]["refined"])})
+        parts = {"draw": draw, "attribution": Attribution(**state["attribution"])}
         return cls(**{**state, **parts})
 
 
