@@ -208,17 +208,24 @@ class Fitted:
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],
             "kernel_by_feature": layers[0].kernel.varies_by_feature,
-            "left_out_R2": self.skill,
-            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
+            **self.diagnostics_of_rows(),
             "tasks": [layer.describe_tasks() for layer in layers],
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],
             "jitter": JITTER,
-            "condition": [layer.posterior.condition for layer in layers],
             "noise": self.observation.source,
             "noise_floor": None if ground.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
             "unit": self.observation.unit,
             "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
+        }
+
+    def diagnostics_of_rows(self) -> dict[str, Any]:
+        """What further explained rows change, but for what they cost."""
+        return {
+            "explained_rows": len(self.observation.rows),
+            "left_out_R2": self.skill,
+            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
+            "condition": [layer.posterior.condition for layer in self.layers],
         }
 
 

@@ -110,6 +110,35 @@ def test_a_file_gives_the_same_bits(make_auto, models, X, tmp_path, model, setti
         np.testing.assert_array_equal(getattr(theirs, name), getattr(ours, name), err_msg=name)
 
 
+def test_diagnostics_follow(make_auto, models, counting, X, tmp_path):
+    model = counting(models.curved)
+    g = make_auto(model, n_explained=50).fit(X)
+    first = g.diagnostics_
+    assert (first["explained_rows"], first["model_rows"]) == (50, model.n_rows)
+    g.explain(X[:30])  # spent on something else
+    rows, calls = model.n_rows, model.n_calls
+    g.refine(X[-20:], n=8)
+    second = g.diagnostics_
+    assert second["explained_rows"] == 58
+    assert second["model_rows"] == first["model_rows"] + model.n_rows - rows
+    assert second["model_calls"] == first["model_calls"] + model.n_calls - calls
+    assert second["left_out_R2"] == g._fitted.skill != first["left_out_R2"]
+    assert second["condition"] == [g.posterior_.condition] != first["condition"]
+    learned = g._fitted.difficulty is not None
+    assert second["difficulty"] == ("learned from left-out rows" if learned else "predicted deviation")
+    assert second["seconds"]["refine"] > 0
+    assert second["seconds"]["boundary"] == first["seconds"]["boundary"]
+    g.save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=model, explainer=models.slopes)
+    assert again.diagnostics_ == second
+    rows = model.n_rows
+    third = again.refine(X[-20:], n=2).diagnostics_
+    assert third["explained_rows"] == 60
+    assert third["model_rows"] == second["model_rows"] + model.n_rows - rows
+    assert third["seconds"]["refine"] > second["seconds"]["refine"]
+    assert third.keys() == second.keys() == {*first}
+
+
 def test_a_target_ends_it(make_auto, X):
     g = make_auto().fit(X)
     wide = g.explain(X[-20:], attribution="posterior").width.mean()
