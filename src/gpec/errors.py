@@ -14,11 +14,9 @@ __all__ = [
     "ClusterError",
     "ClusterWarning",
     "CorruptFileError",
-    "DownloadError",
     "ExplainerError",
     "FewBoundaryPointsWarning",
     "GPECError",
-    "IncompleteDataWarning",
     "InputError",
     "MissingExtraError",
     "ModelCallError",
@@ -95,10 +93,6 @@ class CorruptFileError(GPECError, ValueError):
     """A file is not what it should be, or is damaged."""
 
 
-class DownloadError(GPECError, OSError):
-    """A data file is not here and cannot be fetched."""
-
-
 class MissingExtraError(GPECError, ImportError):
     """An optional dependency is not installed."""
 
@@ -133,7 +127,3 @@ class StochasticExplainerWarning(UserWarning):
 
 class ClusterWarning(UserWarning):
     """A cluster that has nobody to do the work."""
-
-
-class IncompleteDataWarning(UserWarning):
-    """Only a part of a data set is there."""
