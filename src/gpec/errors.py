@@ -5,6 +5,8 @@ Each class also derives from the Python or scikit-learn kind a caller would expe
 
 from __future__ import annotations
 
+from typing import Self
+
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 __all__ = [
@@ -33,7 +35,25 @@ __all__ = [
 
 
 class GPECError(Exception):
-    """Base of every error raised by gpec."""
+    """Base of every error raised by gpec.
+
+    ``places`` are the parts of the message that tell the row or the call of the model.
+    """
+
+    places: tuple[str, ...] = ()
+
+    def at(self, *places: str) -> Self:
+        """The error, with these parts of its message known as places."""
+        self.places = places
+        return self
+
+    @property
+    def reason(self) -> str:
+        """The message without the places: of one row the same, whichever rows were asked for together with it."""
+        text = str(self)
+        for place in self.places:
+            text = text.replace(place, "", 1)
+        return text
 
 
 class InputError(GPECError, ValueError):
