@@ -20,12 +20,8 @@ PARTS = {
         "Census (12 features), XGBoost, J = 5,000 and 10,000, nearest pairs, 100 explained and 100 queried rows, k "
         "= 10, noise 1e-4, unit scale. *plain*: networkx shortest paths from every point and dense J x J products, "
         "the eigenvalue repair it would need not counted; processor time, searches from a part of the points scaled "
-        "up to all. *gpec*: everything from points to variances, the choice of lam and rho included; processor time on "
-        "one core, elapsed time on both; the compiling of the first call (two seconds once, then one in each process) "
-        "not counted. Both: the least of ten runs (J = 5,000) or four, taken in turn. The ratio depends on the "
-        "processor: the code of 2026-11-16, before threads, was 34 to 39 times faster than plain at J = 5,000 on one "
-        "core of the machine of that day, and is 20 to 25 times faster on the EPYC with BLAS for Haswell (21 to 28 "
-        "with its own). "
+        "up to all. *gpec*: everything from points to variances, the choice of lam and rho included; processor time. "
+        "Both: the least of ten runs (J = 5,000) or four, taken in turn. The ratio depends on the processor. "
         "*error*, J = 5,000: mean absolute error of the variances as a share of their mean, against the plain "
         "implementation with the negative eigenvalues of G clipped. Against G as it comes the error says nothing: "
         "that G is indefinite, so its 'variances' are not variances (see the least one). The number of landmarks "
@@ -40,9 +36,8 @@ PARTS = {
     ),
     "growth": (
         "Growth",
-        "Each in a process of its own, best of two. Geodesics and kernel: processor time on one core, elapsed time on "
-        "both. The others: elapsed time; XGBoost on Census, 100 background rows, J = 5,000, 200 explained rows where "
-        "nothing else is said.",
+        "Each in a process of its own, best of two. Geodesics and kernel: processor time. The others: elapsed time; "
+        "XGBoost on Census, 100 background rows, J = 5,000, 200 explained rows where nothing else is said.",
     ),
     "fit_cores": (
         "`fit` on both cores",

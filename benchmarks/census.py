@@ -3,7 +3,7 @@
 import numpy as np
 import xgboost
 
-from paper import data as datasets
+from gpec import datasets
 
 
 def model_and_rows():

@@ -1,5 +1,7 @@
 """The evidence behind three choices: how many neighbours, which landmarks, and where to clip."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -7,7 +9,7 @@ from benchmarks import census, plain
 from benchmarks.against_plain import NOISE, ROWS, agreement, posterior_variance
 from gpec.boundary import BisectionSampler
 from gpec.geometry import GeodesicGraph
-from gpec.geometry._geodesic import choose_landmarks, one_in_each, shortest_paths
+from gpec.geometry.graph import _landmarks
 from gpec.kernels import WEG
 from gpec.kernels._factor import Factor, factorize
 
@@ -17,14 +19,14 @@ def sphere_error(n, k, seed=0):
     points = np.random.default_rng(seed).standard_normal((n, 3))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     graph = GeodesicGraph.build(points, n_neighbors=k)
-    found = shortest_paths(graph.adjacency, np.arange(50))
+    found = replace(graph, landmarks=np.arange(50)).distances
     exact = np.arccos(np.clip(points[:50] @ points.T, -1, 1))
     apart = exact > 0.1
     return float((np.abs(found - exact)[apart] / exact[apart]).mean())
 
 
 def spread_out(points, component, count, rng):
-    return one_in_each(component, choose_landmarks(points, count, rng))
+    return _landmarks(points, count, component, rng)
 
 
 def farthest(points, component, count, rng):

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpec
-from paper import data as datasets
+from gpec import datasets
 
 ROUNDS, ROWS, SEED = 3, 8_000, 60
 STAGES = ("boundary", "explainer", "geometry", "kernel", "gp", "calibration")

@@ -31,7 +31,6 @@ Purpose = Literal[
     "explained rows",
     "explainer",
     "graph landmarks",
-    "graph neighbors",
     "kept rows",
     "measurement errors",
     "perturbations",

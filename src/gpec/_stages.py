@@ -293,7 +293,6 @@ def measure(problem: Problem, boundary: BoundarySample, output: int, memory: Mem
         components=s.components,
         random_state=ground.seed,
         progress=s.progress,
-        n_jobs=s.n_jobs,
     )
     graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
     return graph
@@ -313,7 +312,7 @@ def fit_kernel(
         regression=problem.ground.model.is_regressor,
     )
     with one_blas_thread():
-        kernel = kernel.__sklearn_clone__().fit(graph.on_threads(s.n_jobs), rows)
+        kernel = kernel.__sklearn_clone__().fit(graph, rows)
         Y, U = values[:, :, output], observation.U[:, :, output]
         return learn_kernel(kernel, rows, Y, U, s.output_scale, start, s.n_jobs)
 
@@ -341,8 +340,8 @@ def condition(
 class Clock:
     """Seconds spent, by stage."""
 
-    def __init__(self, seconds: dict[str, float] | None = None) -> None:
-        self.seconds = dict(seconds or {})
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:

@@ -22,8 +22,9 @@ def relative_errors(graph, true, least=0.1):
 
 
 class TestNeighbours:
-    def test_each_point_has_k_neighbours_besides_itself(self):
-        points = np.random.default_rng(0).normal(size=(120, 3))
+    @pytest.mark.parametrize("D", [3, 30])  # a tree, and all pairs
+    def test_each_point_has_k_neighbours_besides_itself(self, D):
+        points = np.random.default_rng(0).normal(size=(120, D))
         gap = cdist(points, points)
         np.fill_diagonal(gap, np.inf)
         nearest = np.argsort(gap, axis=1)[:, :4]
@@ -50,22 +51,14 @@ class TestNeighbours:
         assert (len(graph), graph.n_components, graph.median_distance) == (1, 1, 1.0)
         np.testing.assert_array_equal(graph.distances, [[0.0]])
 
-    @pytest.mark.parametrize("neighbors", ["exact", "approximate"])
     @pytest.mark.parametrize("D", [3, 20])
-    def test_a_shift_changes_nothing(self, D, neighbors):
+    def test_a_shift_changes_nothing(self, D):
         # Raw inputs may hold dates as seconds; |a|^2 + |b|^2 - 2 a'b loses all digits there.
         points = np.round(np.random.default_rng(2).normal(size=(600, D)) * 2**20) / 2**20
-        here = GeodesicGraph.build(points, n_neighbors=5, n_landmarks=50, neighbors=neighbors)
-        there = GeodesicGraph.build(points + 2.0**30, n_neighbors=5, n_landmarks=50, neighbors=neighbors)
+        here = GeodesicGraph.build(points, n_neighbors=5, n_landmarks=50)
+        there = GeodesicGraph.build(points + 2.0**30, n_neighbors=5, n_landmarks=50)
         np.testing.assert_array_equal(here.landmarks, there.landmarks)
         np.testing.assert_allclose(here.distances, there.distances, rtol=1e-6)
-
-    def test_approximate_neighbours_give_nearly_the_same_distances(self):
-        points = np.random.default_rng(3).normal(size=(2_500, 6))
-        exact = GeodesicGraph.build(points, n_landmarks=20)
-        forest = GeodesicGraph.build(points, n_landmarks=20, neighbors="approximate")
-        np.testing.assert_array_equal(exact.landmarks, forest.landmarks)
-        assert np.abs(forest.distances / np.maximum(exact.distances, 1e-300) - 1)[exact.distances > 0].mean() < 0.01
 
 
 class TestDuplicates:
@@ -207,6 +200,13 @@ class TestShortestPaths:
         # pieces {0, 1, 3} and {100, 100.5}: distances 1, 2, 3 and 0.5
         assert graph.median_distance == 1.5
 
+    def test_each_landmark_counts_as_often_as_it_is_the_nearest(self):
+        graph = GeodesicGraph.build(np.random.default_rng(23).normal(size=(90, 2)), n_landmarks=9)
+        D = graph.distances
+        nearest = D.argmin(axis=0)
+        repeated = np.concatenate([row[row > 0] for row in D[nearest]])
+        assert graph.median_distance == np.median(repeated)
+
     @pytest.mark.parametrize("n_landmarks", [40, 150, 600])
     def test_landmarks_tell_the_median_of_all_points(self, n_landmarks):
         """They lie further apart than the points; here their own median is a fifth to a half too great."""
@@ -238,7 +238,7 @@ class TestShortestPaths:
             def advance(self, amount=1):
                 told.append(amount)
 
-        monkeypatch.setattr("gpec.geometry._geodesic.Progress", Recorder)
+        monkeypatch.setattr("gpec.geometry.graph.Progress", Recorder)
         graph = GeodesicGraph.build(np.random.default_rng(9).normal(size=(100, 2)), progress=True)
         assert graph.distances.shape == (100, 100)
         assert told[0] == (100, "geodesics", True)
@@ -275,6 +275,14 @@ class TestLandmarks:
 
         chance = [reach(np.random.default_rng(s).permutation(1_500)[:60]) for s in range(20)]
         assert reach(graph.landmarks) < 0.7 * min(chance)
+
+    @pytest.mark.parametrize(("wanted", "n"), [(4_999, 4_999), (5_000, 5_000), (5_001, 5_000), (100_000, 5_000)])
+    def test_never_more_than_5000(self, monkeypatch, wanted, n):
+        """Choosing so many takes long, so that the first ones are taken here."""
+        first = lambda points, count, random_state: (None, np.arange(count))  # noqa: E731
+        monkeypatch.setattr("gpec.geometry.graph.kmeans_plusplus", first)
+        points = np.random.default_rng(0).normal(size=(5_001, 2))
+        assert len(GeodesicGraph.build(points, n_neighbors=3, n_landmarks=wanted).landmarks) == n
 
     def test_they_repeat_with_the_seed_and_leave_the_global_generator_alone(self):
         points = np.random.default_rng(13).normal(size=(300, 2))
@@ -379,7 +387,6 @@ class TestBadInput:
             ({"n_landmarks": 0}, InputError, "n_landmarks=0 must be at least 1"),
             ({"n_landmarks": "all"}, ParameterTypeError, "n_landmarks='all' must be a whole number"),
             ({"components": "join"}, InputError, "components='join' is not one of 'separate', 'bridge'"),
-            ({"neighbors": "fast"}, InputError, "neighbors='fast' is not one of 'exact', 'approximate'"),
             ({"random_state": "x"}, ParameterTypeError, "random_state='x'"),
             ({"random_state": -1}, InputError, "random_state=-1 must not be negative"),
         ],

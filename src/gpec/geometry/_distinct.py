@@ -20,7 +20,7 @@ def distinct_points(points: FloatArray) -> tuple[IntArray, IntArray]:
     The spread is how far nine in ten points reach from the middle: a few points far away do not draw the others
     together, and many copies in the middle do not hide how far the others are.
     """
-    radius = _lengths(points - np.median(points, axis=0))
+    radius = np.linalg.norm(points - np.median(points, axis=0), axis=1)
     away = radius[radius > 0]
     if away.size == 0:
         return np.zeros(1, dtype=np.int64), np.array([len(points)], dtype=np.int64)
@@ -53,10 +53,3 @@ def _close_pairs(points: FloatArray) -> IntArray:
         return np.empty((0, 2), dtype=np.int64)
     pairs = cKDTree(points[candidates]).query_pairs(1.0, output_type="ndarray")
     return np.asarray(candidates[pairs], dtype=np.int64)
-
-
-def _lengths(points: FloatArray) -> FloatArray:
-    """Norms, without the squares of very small or very great numbers."""
-    largest = float(np.abs(points).max())
-    unit = largest if largest > 0 else 1.0
-    return np.asarray(np.linalg.norm(points / unit, axis=1) * unit)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.spatial import cKDTree
+from sklearn.cluster import kmeans_plusplus
 from sklearn.neighbors import NearestNeighbors
 
-from gpec._execution import run_blocks
+from gpec._execution import one_blas_thread
+from gpec._progress import Progress
 from gpec._randomness import make_seed, stream
-from gpec._validation import check_choice, check_count, check_finite_array, check_n_jobs
+from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
 from gpec.geometry._distinct import distinct_points
-from gpec.geometry._geodesic import choose_landmarks, one_in_each, shortest_paths, weighted_median
-from gpec.geometry._neighbors import approximate_neighbors, exact_neighbors
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["GeodesicGraph"]
@@ -27,8 +27,9 @@ __all__ = ["GeodesicGraph"]
 _AUTO_LANDMARKS = 1_250
 _ENTRIES_FOR_MEDIAN = 1_000_000  # of more distances, an evenly spaced part tells the median
 _MOST_LANDMARKS = 5_000
+_SOURCES = 64  # of shortest paths between two steps of the bar
+_TREE_DIMENSIONS = 15  # beyond, comparing all pairs is faster
 _ARRAYS = ("points", "component", "landmarks", "multiplicity")
-_KNOWN = ("distances", "median_distance")  # computed when first asked for
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
 
 
@@ -76,7 +77,6 @@ class GeodesicGraph:
     landmarks: IntArray
     multiplicity: IntArray
     progress: Literal["auto"] | bool = False
-    n_jobs: int | None = None
 
     @classmethod
     def build(
@@ -86,10 +86,8 @@ class GeodesicGraph:
         n_neighbors: int = 10,
         n_landmarks: int | Literal["auto"] = "auto",
         components: Literal["separate", "bridge"] = "separate",
-        neighbors: Literal["exact", "approximate"] = "exact",
         random_state: Any = 0,
         progress: Literal["auto"] | bool = False,
-        n_jobs: int | None = None,
     ) -> GeodesicGraph:
         """Build the graph of ``points``.
 
@@ -104,10 +102,10 @@ class GeodesicGraph:
             5,000.
         components : {"separate", "bridge"}
             Leave pieces of the surface infinitely far apart, or join them by the shortest edges between them.
-        neighbors : {"exact", "approximate"}
-            How to find neighbours.
-        n_jobs : int or None
-            Threads for the graph, its distances and the kernels fitted to it; None is one. No bit depends on it.
+        random_state : int, Generator, RandomState or None
+            Seed of the draw of landmarks.
+        progress : "auto" or bool
+            Show a progress bar on a terminal, always or never.
         """
         points = check_finite_array("points", points)
         if points.ndim != 2 or points.size == 0:
@@ -116,28 +114,20 @@ class GeodesicGraph:
             )
         k = check_count("n_neighbors", n_neighbors)
         check_choice("components", components, ("separate", "bridge"))
-        check_choice("neighbors", neighbors, ("exact", "approximate"))
         if n_landmarks != "auto":
             check_count("n_landmarks", n_landmarks)
-        check_n_jobs(n_jobs)
         seed = make_seed(random_state)
         centred = _centred(points)
         first, multiplicity = distinct_points(centred)
         points, centred = points[first], centred[first]
-        rng = stream(seed, "graph neighbors")
         J = len(points)
         wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
-        # at the same time, if there are two threads
-        works: list[Callable[[], Any]] = [
-            lambda: choose_landmarks(centred, wanted, stream(seed, "graph landmarks")),
-            lambda: _neighbor_graph(centred, min(k, J - 1), neighbors, rng, n_jobs),
-        ]
-        landmarks, adjacency = run_blocks(lambda one: works[one.start](), 2, 1, n_jobs=n_jobs)
+        adjacency = _neighbor_graph(centred, min(k, J - 1))
         component = _components(adjacency)
         if components == "bridge":
             adjacency, component = _bridge(centred, adjacency, component)
-        landmarks = one_in_each(component, landmarks)
-        return cls(points, adjacency, component, landmarks, multiplicity, progress, n_jobs)
+        landmarks = _landmarks(centred, wanted, component, stream(seed, "graph landmarks"))
+        return cls(points, adjacency, component, landmarks, multiplicity, progress)
 
     def state(self) -> dict[str, Any]:
         """All there is to know, by name: arrays, those of the adjacency in a dict of their own."""
@@ -150,14 +140,6 @@ class GeodesicGraph:
         J, edges = len(state["points"]), state["adjacency"]
         adjacency = csr_array((edges["data"], edges["indices"], edges["indptr"]), shape=(J, J))
         return cls(adjacency=adjacency, **{name: state[name] for name in _ARRAYS})
-
-    def on_threads(self, n_jobs: int | None) -> GeodesicGraph:
-        """The graph, with what it knows, for work on ``n_jobs`` threads."""
-        if n_jobs == self.n_jobs:
-            return self
-        twin = replace(self, n_jobs=n_jobs)
-        twin.__dict__.update({name: vars(self)[name] for name in _KNOWN if name in vars(self)})
-        return twin
 
     def __len__(self) -> int:
         return len(self.points)
@@ -173,7 +155,13 @@ class GeodesicGraph:
 
     @cached_property
     def distances(self) -> FloatArray:
-        return shortest_paths(self.adjacency, self.landmarks, self.progress, self.n_jobs)
+        distances = np.empty((len(self.landmarks), len(self)))
+        with Progress(len(distances), "geodesics", self.progress) as bar:
+            for start in range(0, len(distances), _SOURCES):
+                sources = self.landmarks[start : start + _SOURCES]
+                distances[start : start + _SOURCES] = dijkstra(self.adjacency, indices=sources)
+                bar.advance(len(sources))
+        return distances
 
     def path(self, start: int, stop: int) -> IntArray:
         """The points on the shortest way from one point to another, both included.
@@ -205,11 +193,12 @@ class GeodesicGraph:
         Landmarks lie further apart than the points do. Each stands for the points that are nearest to it.
         """
         distances = self.distances
-        weight = np.bincount(distances.argmin(axis=0), minlength=len(distances)).astype(np.float64)
+        weight = np.bincount(distances.argmin(axis=0), minlength=len(distances))
         some = distances[:, :: max(distances.size // _ENTRIES_FOR_MEDIAN, 1)]
         finite = np.isfinite(some) & (some > 0)
-        weights = np.broadcast_to(weight[:, None], some.shape)
-        return weighted_median(some[finite], weights[finite]) if finite.any() else 1.0
+        if not finite.any():
+            return 1.0
+        return float(np.median(np.repeat(some[finite], np.repeat(weight, finite.sum(axis=1)))))
 
 
 def _centred(points: FloatArray) -> FloatArray:
@@ -222,26 +211,19 @@ def _centred(points: FloatArray) -> FloatArray:
     return np.asarray(centred)
 
 
-def _neighbor_graph(points: FloatArray, k: int, how: str, rng: np.random.Generator, n_jobs: int | None) -> csr_array:
-    J = len(points)
+def _neighbor_graph(points: FloatArray, k: int) -> csr_array:
+    """Edges to the ``k`` nearest other points, in both directions. Points are distinct, so no edge has length 0."""
+    J, D = points.shape
     if k == 0:
         return csr_array((J, J), dtype=np.float64)
-    if how == "exact":
-        indices, lengths = exact_neighbors(points, k, n_jobs)
+    if D <= _TREE_DIMENSIONS:  # the nearest is the point itself
+        lengths, others = (found[:, 1:] for found in cKDTree(points).query(points, k + 1))
     else:
-        indices, lengths = approximate_neighbors(points, k, rng, n_jobs=n_jobs)
-    return _symmetric(np.repeat(np.arange(J), k), indices.ravel(), lengths.ravel(), J)
-
-
-def _symmetric(start: IntArray, stop: IntArray, length: FloatArray, J: int) -> csr_array:
-    """Edges in both directions, each once. Points are distinct, so no edge has length 0."""
-    low, high = np.minimum(start, stop), np.maximum(start, stop)
-    _, once = np.unique(low * J + high, return_index=True)
-    low, high, length = low[once], high[once], length[once]
+        lengths, others = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points).kneighbors()
     # Distances of nearly equal points may round to 0, which csgraph would read as no edge.
-    length = np.maximum(length, np.finfo(np.float64).tiny)
-    edges = coo_array((np.tile(length, 2), (np.concatenate((low, high)), np.concatenate((high, low)))), shape=(J, J))
-    return csr_array(edges)
+    lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
+    edges = csr_array((lengths.ravel(), others.ravel(), np.arange(0, J * k + 1, k)), shape=(J, J))
+    return csr_array(edges.maximum(edges.T))
 
 
 def _components(adjacency: csr_array) -> IntArray:
@@ -251,23 +233,32 @@ def _components(adjacency: csr_array) -> IntArray:
 def _bridge(points: FloatArray, adjacency: csr_array, component: IntArray) -> tuple[csr_array, IntArray]:
     """Join all components by shortest edges between them (Boruvka's algorithm)."""
     while component.max() > 0:
-        edges = coo_array(adjacency)
-        start, stop, length = [edges.coords[0]], [edges.coords[1]], [edges.data]
-        largest = np.bincount(component).argmax()
+        largest, bridges = np.bincount(component).argmax(), []
         for piece in range(int(component.max()) + 1):
             if piece == largest:
                 continue
             inside, outside = np.flatnonzero(component == piece), np.flatnonzero(component != piece)
             gap, nearest = NearestNeighbors(n_neighbors=1).fit(points[outside]).kneighbors(points[inside])
             closest = int(gap[:, 0].argmin())
-            start.append(inside[[closest]])
-            stop.append(outside[nearest[[closest], 0]])
-            length.append(gap[closest])
-        adjacency = _symmetric(
-            np.concatenate(start).astype(np.int64),
-            np.concatenate(stop).astype(np.int64),
-            np.concatenate(length),
-            len(points),
-        )
+            bridges.append((gap[closest, 0], inside[closest], outside[nearest[closest, 0]]))
+        length, start, stop = map(np.array, zip(*bridges, strict=True))
+        edges = csr_array((length, (start, stop)), shape=adjacency.shape)
+        adjacency = csr_array(adjacency.maximum(edges).maximum(edges.T))
         component = _components(adjacency)
     return adjacency, component
+
+
+def _landmarks(points: FloatArray, count: int, component: IntArray, rng: np.random.Generator) -> IntArray:
+    """``count`` points that cover all others, in order, and the first point of each component that has none.
+
+    They are seeds of k-means++. On nearest-pair boundaries of Census (J = 5,000) 1,000 such landmarks err by 2.4% where
+    farthest-point ones err by 3.7% and random ones by 7.3%.
+    """
+    if count >= len(points):
+        return np.arange(len(points))
+    state = np.random.RandomState(int(rng.integers(2**31 - 1)))
+    with one_blas_thread():
+        chosen = kmeans_plusplus(points, count, random_state=state)[1]
+    _, first = np.unique(component, return_index=True)
+    missed = first[~np.isin(component[first], component[chosen])]
+    return np.unique(np.concatenate((chosen, missed))).astype(np.int64)

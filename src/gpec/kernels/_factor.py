@@ -13,20 +13,18 @@ Clipping after the projection rather than before (``B = C A_+^(-1/2)``) halves t
 diagonal residual is what makes the landmarks' kernel as good as the full one.
 
 ``F`` is never made. With ``T = V |a|^(-1/2)`` its gram matrix is ``F'F = T' (C'C) T = R'R``, and ``B = C M`` for one
-small matrix ``M``. All products with ``C`` are cut into fixed blocks, which run on the graph's threads.
+small matrix ``M``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from gpec._execution import one_blas_thread, run_blocks
+from gpec._execution import one_blas_thread
 from gpec.geometry import GeodesicGraph
 from gpec.typing import FloatArray, IntArray
 
@@ -35,7 +33,6 @@ __all__ = ["Factor", "FactorGrid", "factorize"]
 # Eigenvalues of the landmark block below this share of the largest carry noise, not geometry.
 _CUT = 1e-5
 _ROWS = 320  # of a block
-_IN_ONE_PIECE = 16_000  # points up to which products of columns take no longer than eigenvectors
 _STEPS = (2, 8)  # of a grid, least and most to either side
 _BYTES_OF_GRID = 1e9
 
@@ -71,120 +68,61 @@ def factorize(graph: GeodesicGraph, lam: float) -> Factor:
 
 
 def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
-    n_jobs = graph.n_jobs
-    C = _similarities(graph.distances, lam, n_jobs)
+    with np.errstate(over="ignore"):  # beyond the largest number similarity is 0, as it is between components
+        C = -lam * graph.distances
+    np.exp(C, out=C)
     if graph.is_exact:
         a, V = eigh((C + C.T) / 2, driver="evd")
         B = V[:, a > 0] * np.sqrt(a[a > 0])
         B /= np.maximum(_norms(B), 1.0)[:, None]
         r = np.zeros(len(B))  # clipping only raises the diagonal; what is left is rounding
     else:
-        M, a = _projection(C, graph.landmarks, n_jobs)
-        B, r = _unit_rows(C, M, n_jobs)
+        M, a = _projection(C, graph.landmarks)
+        B, r = _unit_rows(_product(C.T, M))
     clipped = float(np.abs(a[a < 0]).sum() / np.abs(a).sum())
     return Factor(B, r, clipped)
 
 
-def _similarities(distances: FloatArray, lam: float, n_jobs: int | None) -> FloatArray:
-    """``C' (L, J)``; 0 between components."""
-    C = np.empty_like(distances)
-
-    def work(block: slice) -> None:
-        with np.errstate(over="ignore"):  # beyond the largest number similarity is 0
-            np.multiply(distances[block], -lam, out=C[block])
-        np.exp(C[block], out=C[block])
-
-    _in_blocks(work, len(C), n_jobs)
-    return C
-
-
-def _projection(C: FloatArray, landmarks: IntArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
-    """``M`` in single precision, as the product that it is for, and the eigenvalues that were clipped to get it."""
+def _projection(C: FloatArray, landmarks: IntArray) -> tuple[FloatArray, FloatArray]:
+    """``M`` in single precision, and the eigenvalues that were clipped to get it; ``C`` is given as ``C' (L, J)``."""
     A = C[:, landmarks]
-    (a, V), CC = _eigenvectors_and_gram((A + A.T) / 2, C, n_jobs)
+    a, V = eigh((A + A.T) / 2, driver="evd")
     keep = np.abs(a) > _CUT * a[-1]
     T = V[:, keep] / np.sqrt(np.abs(a[keep]))
     # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
-    R = cholesky(_symmetric_product(T.T, _product(CC, T, n_jobs), n_jobs))
-    a, V = eigh(_symmetric_product(R * np.sign(a[keep]), R.T, n_jobs, triangular=True), driver="evd")
-    positive = a > 0
-    half = solve_triangular(R, V[:, positive] * np.sqrt(a[positive]))
-    return _product(T.astype(np.float32), half.astype(np.float32), n_jobs), a
+    R = cholesky(_symmetric_product(T.T, _product(C @ C.T, T)))
+    a, V = eigh(_symmetric_product(R * np.sign(a[keep]), R.T, triangular=True), driver="evd")
+    half = solve_triangular(R, V[:, a > 0] * np.sqrt(a[a > 0]))
+    return T.astype(np.float32) @ half.astype(np.float32), a
 
 
-def _eigenvectors_and_gram(
-    A: FloatArray, C: FloatArray, n_jobs: int | None
-) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
-    """Eigenvalues and vectors of ``A``, and ``C'C``, at the same time if there are two threads.
-
-    SciPy's eigenvectors take half as long as NumPy's but hold Python's lock. So products begin before them, and in one
-    piece unless that would take much longer.
-    """
-    L, J = C.shape
-    CC, found = np.empty((L, L)), []
-    rows = L if _IN_ONE_PIECE >= J else _ROWS
-    starts = range(0, L, rows)
-
-    def work(number: slice) -> None:
-        if number.start == len(starts):
-            found.append(eigh(A, driver="evd"))
-            return
-        block = slice(starts[number.start], starts[number.start] + rows)
-        np.matmul(C[block], C.T, out=CC[block])
-
-    for _ in run_blocks(work, len(starts) + 1, 1, n_jobs=n_jobs):
-        pass
-    return found[0], CC
+def _product(X: FloatArray, Y: FloatArray) -> FloatArray:
+    """``X Y``, computed in the precision of ``Y`` by blocks of rows, so that ``X`` need not be copied as a whole."""
+    XY = np.empty((len(X), Y.shape[1]))
+    for start in range(0, len(X), _ROWS):
+        XY[start : start + _ROWS] = X[start : start + _ROWS].astype(Y.dtype, copy=False) @ Y
+    return XY
 
 
-def _unit_rows(C: FloatArray, M: FloatArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
-    """``B = C M`` with rows no longer than 1, and ``r``.
+def _symmetric_product(X: FloatArray, Y: FloatArray, triangular: bool = False) -> FloatArray:
+    """``X Y`` where that is symmetric: one half is computed. ``triangular``: ``X`` is 0 below its diagonal."""
+    XY = np.empty((len(X), len(X)))
+    for start in range(0, len(X), _ROWS):
+        stop, first = start + _ROWS, start if triangular else 0
+        XY[start:stop, :stop] = X[start:stop, first:] @ Y[first:, :stop]
+        XY[:start, start:stop] = XY[start:stop, :start].T
+    return XY
+
+
+def _unit_rows(B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``B`` with rows no longer than 1, in place, and ``r``.
 
     Landmarks err by percents, so ``B`` has the digits of single precision: files take half of the space, and the
     product half of the time.
     """
-    J = C.shape[1]
-    B, r = np.empty((J, M.shape[1])), np.empty(J)
-
-    def work(block: slice) -> None:
-        rows = (C[:, block].astype(np.float32).T @ M).astype(np.float64)
-        rows *= ((1.0 - 1e-7) / np.maximum(_norms(rows), 1.0))[:, None]  # rounding makes no row longer than 1
-        B[block] = rows.astype(np.float32)
-        r[block] = np.maximum(1.0 - _norms(B[block]) ** 2, 0.0)
-
-    _in_blocks(work, J, n_jobs)
-    return B, r
-
-
-def _product(X: FloatArray, Y: FloatArray, n_jobs: int | None) -> FloatArray:
-    XY = np.empty((len(X), Y.shape[1]), np.result_type(X, Y))
-    _in_blocks(lambda block: np.matmul(X[block], Y, out=XY[block]), len(X), n_jobs)
-    return XY
-
-
-def _symmetric_product(X: FloatArray, Y: FloatArray, n_jobs: int | None, *, triangular: bool = False) -> FloatArray:
-    """``X Y`` where that is symmetric: one half is computed. ``triangular``: ``X`` is 0 below its diagonal."""
-    XY = np.empty((len(X), len(X)), np.result_type(X, Y))
-
-    def work(block: slice) -> None:
-        some = slice(block.start if triangular else 0, None)
-        XY[block, : block.stop] = X[block, some] @ Y[some, : block.stop]
-        XY[: block.start, block] = XY[block, : block.start].T
-
-    _in_blocks(work, len(X), n_jobs)
-    return XY
-
-
-def _in_blocks(work: Callable[[slice], Any], n: int, n_jobs: int | None) -> None:
-    """The last first: of a symmetric product it is the longest."""
-    starts = range(0, n, _ROWS)[::-1]
-    for _ in run_blocks(
-        lambda number: work(slice(starts[number.start], min(starts[number.start] + _ROWS, n))),
-        len(starts),
-        1,
-        n_jobs=n_jobs,
-    ):
-        pass
+    B *= ((1.0 - 1e-7) / np.maximum(_norms(B), 1.0))[:, None]  # rounding makes no row longer than 1
+    B[:] = B.astype(np.float32)
+    return B, np.maximum(1.0 - _norms(B) ** 2, 0.0)
 
 
 def _norms(B: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ Pieces of the boundary that no path joins are blocks of ``G``; all must be posit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from gpec._execution import one_blas_thread
 from gpec._validation import check_positive
 from gpec.data.rows import evenly_spaced
 from gpec.geometry import GeodesicGraph
-from gpec.geometry._geodesic import shortest_paths
 from gpec.typing import FloatArray
 
 __all__ = ["PositiveDefiniteRange", "positive_definite_range"]
@@ -125,10 +124,8 @@ def _distances(graph: GeodesicGraph) -> tuple[FloatArray, bool]:
     """Between all points, or between the landmarks of many; and which of them."""
     if len(graph) > max(_MOST_POINTS, len(graph.landmarks)):
         D = graph.distances[:, graph.landmarks]
-    elif graph.is_exact:
-        D = graph.distances
     else:
-        D = shortest_paths(graph.adjacency, np.arange(len(graph)), n_jobs=graph.n_jobs)
+        D = (graph if graph.is_exact else replace(graph, landmarks=np.arange(len(graph)))).distances
     return (D + D.T) / 2, len(D) == len(graph)
 
 
