@@ -18,7 +18,6 @@ ROOMS = [
     "_fingerprint",
     "_files",
     "_checkpoint",
-    "_spare",
     "_progress",
     "_shapes",
     "_validation",

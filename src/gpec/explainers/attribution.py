@@ -80,8 +80,7 @@ def check_attribution(
         variance = _shaped(whose[1], raw_variance, (n, d), model, start, error, _LARGEST**2)
         if (variance < 0).any():
             row, f = np.argwhere(variance < 0)[0][:2]
-            place = f" row {start + row},"
-            raise error(f"{whose[1]} has a negative number at{place} feature {f}.").at(place)
+            raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
     return Attribution(values, variance, _base_values(answer.base_values, n, model, raw.shape[2:]))
 
 
@@ -149,5 +148,5 @@ def _shaped(
         raise error(
             f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}; all numbers must be "
             f"finite and at most {limit:g} in size."
-        ).at(f" row {start + index[0]},")
+        )
     return values

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from gpec._spare import spare
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
@@ -104,9 +103,10 @@ class Matern(Composed):
 
         def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
             (first, length), *others = terms
-            total = np.divide(first(X), length**2, out=spare(len(X), len(Y)))
+            total = first(X) / length**2
+            term = np.empty_like(total)
             for squared, length in others:
-                total += np.divide(squared(X), length**2, out=spare(len(X), len(Y)))
+                total += np.divide(squared(X), length**2, out=term)
             return matern(total), np.ones(len(X))
 
         return cross_and_diagonal
