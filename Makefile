@@ -6,7 +6,7 @@ SIZE ?= small
 OUT ?= build/reproduction
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-data test-browser lint bench reproduce soak mutants package docs clean help
+.PHONY: demo test test-data test-browser lint bench reproduce soak package docs clean help
 
 help:
 	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
@@ -15,7 +15,6 @@ help:
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite; fits and explanations killed 50 times each (a quarter of an hour)"
-	@echo "make mutants N=200  put 200 faults into a copy of the code; writes docs/mutants.md (half an hour)"
 	@echo "make package  build wheel and sdist, install each in empty environments and try them (ten minutes)"
 	@echo "make docs   build the site into docs/_build/html (two minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
@@ -55,9 +54,6 @@ test-browser: $(VENV)/dev
 soak: $(VENV)/dev
 	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_odd_input.py -k every_number_is_finite
 	GPEC_KILLS=50 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/faults/test_killed.py
-
-mutants: $(VENV)/dev
-	N=$(N) SEED=$(SEED) JOBS=$(JOBS) AGAIN=$(AGAIN) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants
 
 package: $(VENV)/dev
 	$(BIN)/python -m release

@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import xgboost
+from paper.data.errors import IncompleteDataWarning
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import StratifiedKFold, cross_validate
 
-from gpec import datasets
-from gpec.errors import IncompleteDataWarning
+from paper import data as datasets
 
 TABLES = ("census", "online_shoppers", "german_credit", "nhanes_diabetes", "nhanes_diabetes, leaky=False", "pima")
 IMAGES = ("mnist", "fashion_mnist", "cifar10")

@@ -9,9 +9,9 @@ from scipy.stats import invgamma, multivariate_normal
 from scipy.stats import t as student_t
 
 from benchmarks import census
-from gpec import datasets
 from gpec.explainers._bayes_regression import Moments
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
+from paper import data as datasets
 
 PAPER = {"BayesSHAP": 0.037, "BayesLIME": 0.097}
 CATEGORICAL = [1, 3, 4, 5, 6, 7, 11]

@@ -3,7 +3,7 @@
 import numpy as np
 import xgboost
 
-from gpec import datasets
+from paper import data as datasets
 
 
 def model_and_rows():

@@ -20,8 +20,8 @@ import pandas as pd
 import xgboost
 
 import gpec
-from gpec import datasets
 from gpec.distributed import explain_parquet
+from paper import data as datasets
 
 ROWS, FILES = 1_000_000, 100
 JITTERED = ("Age", "Hours per week", "Capital Gain", "Capital Loss")

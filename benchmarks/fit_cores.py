@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpec
-from gpec import datasets
+from paper import data as datasets
 
 ROUNDS, ROWS, SEED = 3, 8_000, 60
 STAGES = ("boundary", "explainer", "geometry", "kernel", "gp", "calibration")

@@ -9,11 +9,11 @@ from paper.networks import accuracy, fully_connected, train
 from sklearn.neighbors import NearestNeighbors
 
 import gpec
-from gpec import datasets
 from gpec.boundary import AdversarialSampler, BisectionSampler
 from gpec.boundary._attack import AttackedModule
 from gpec.data import Schema
 from gpec.models import Model
+from paper import data as datasets
 
 
 def trained(data, seed=0):

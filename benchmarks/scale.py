@@ -7,8 +7,8 @@ import xgboost
 from scipy.special import expit, softmax
 
 import gpec
-from gpec import datasets
 from gpec.kernels import Matern, Output, Own, Rest
+from paper import data as datasets
 
 ROWS = {"posterior": 4_096, "explainer": 512}
 BASE = {"d": 12, "c": 1, "N": 200}

@@ -12,12 +12,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import gpec
-from gpec import datasets
 from gpec.errors import SlowExplainerWarning
 from gpec.explainers import BayesLime
 from gpec.metrics import rank_correlation
 from gpec.similar import NearestRows
 from paper._planes import pack
+from paper.data import nhanes_diabetes
 
 __all__ = [
     "AGAIN", "BAR", "GROUPS", "MAIN", "PEOPLE", "SCALES", "SHOWN", "aurocs", "by_tertile", "one_fold", "people_data",
@@ -47,7 +47,7 @@ BAR = 8  # features in the picture
 @cache
 def people_data(people: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Rows as numbers, diagnoses, and the names of the features."""
-    data = datasets.nhanes_diabetes(**PEOPLE[people])
+    data = nhanes_diabetes(**PEOPLE[people])
     X = data.X.to_numpy(dtype=float)
     for column in X.T:  # a hole that only test rows have would be news to the explainer
         missing = np.isnan(column)

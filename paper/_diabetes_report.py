@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paper._diabetes import AGAIN, MAIN, SHOWN, people_data
+from paper._diabetes import AGAIN, MAIN, SHOWN
 from paper._report import FAILS, HOLDS, PART, UNSETTLED, Claim, judged, more, overall
 from paper._runs import Run, mean_and_error, plus_minus
+from paper.data.nhanes import FEATURES
 
 __all__ = ["Reading", "differs", "readings", "report", "summary", "tables", "verdict", "verdicts", "where"]
 
@@ -159,8 +160,8 @@ def report(run: Run) -> list[str]:
 def tables(run: Run) -> list[str]:
     s, folds = run.settings, _folds(run)
     areas = {MAIN: [f["AUROC"] for f in folds], **{p: run.values[f"AUROC, {p}"] for p in s["people"] if p != MAIN}}
-    names, important = people_data(MAIN)[2], np.mean([f["importance"] for f in folds], axis=0)
-    top = [names[j].replace("_", " ") for j in np.argsort(-important)[:5]]
+    important = np.mean([f["importance"] for f in folds], axis=0)
+    top = [FEATURES[j][0].replace("_", " ") for j in np.argsort(-important)[:5]]
     return [
         f"## {_TITLE}",
         "",

@@ -11,8 +11,8 @@ import numpy as np
 import xgboost
 from sklearn.datasets import load_digits
 
-from gpec import datasets
-from gpec.errors import IncompleteDataWarning
+from paper import data
+from paper.data.errors import IncompleteDataWarning
 
 __all__ = ["IMAGES", "TABLES", "Problem", "booster", "column_names", "images", "network", "problem", "table"]
 
@@ -38,12 +38,12 @@ class Problem:
 @cache
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows as numbers, categories as their codes, and classes."""
-    data = getattr(datasets, TABLES[name])()
-    return data.X.to_numpy(dtype=float), data.y
+    found = getattr(data, TABLES[name])()
+    return found.X.to_numpy(dtype=float), found.y
 
 
 def column_names(name: str) -> tuple[str, ...]:
-    return tuple(getattr(datasets, TABLES[name])().feature_names)
+    return tuple(getattr(data, TABLES[name])().feature_names)
 
 
 def problem(
@@ -89,9 +89,9 @@ def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         return X[:1_500], y[:1_500], X[1_500:], y[1_500:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteDataWarning)
-        data = getattr(datasets, IMAGES[name])()
+        found = getattr(data, IMAGES[name])()
     scale = np.float32(255)
-    return data.X_train / scale, data.y_train, data.X_test / scale, data.y_test
+    return found.X_train / scale, found.y_train, found.X_test / scale, found.y_test
 
 
 def network(

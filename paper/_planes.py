@@ -14,9 +14,11 @@ from scipy.spatial import cKDTree
 from scipy.stats import spearmanr
 
 import gpec
-from gpec import datasets, plots
+from gpec import plots
+from gpec.datasets import cosine_boundary
 from gpec.explainers import ExactShapley
 from paper._methods import fit_gpec
+from paper.data import census, german_credit
 
 __all__ = ["PLANES", "Plane", "draw_plane", "pack", "plane", "rank_agreement", "real_changes", "unpack"]
 
@@ -24,12 +26,12 @@ _REACH = 12.0  # training rows of Synthetic are uniform over [-12, 12]^2
 _FINE = 200  # cells along an axis, to draw the boundary
 _ROUNDS = {"learning_rate": 0.5, "n_estimators": 500, "early_stopping_rounds": 20}
 
-# Data set, the features on both axes, and how far these go; as in the reference code.
-PLANES: dict[str, tuple[str, tuple[str, str], tuple[tuple[float, float], tuple[float, float]]]] = {
-    "Synthetic": ("cosine_boundary", ("x1", "x2"), ((-10, 10), (-10, 10))),
-    "Census, age and hours": ("census", ("Age", "Hours per week"), ((20, 70), (20, 75))),
-    "Census, age and education": ("census", ("Age", "Education-Num"), ((20, 70), (8, 16))),
-    "German Credit": ("german_credit", ("amount_hundreds", "duration_months"), ((0, 150), (0, 50))),
+# The function that loads the data set, the features on both axes, and how far these go; as in the reference code.
+PLANES: dict[str, tuple[Any, tuple[str, str], tuple[tuple[float, float], tuple[float, float]]]] = {
+    "Synthetic": (cosine_boundary, ("x1", "x2"), ((-10, 10), (-10, 10))),
+    "Census, age and hours": (census, ("Age", "Hours per week"), ((20, 70), (20, 75))),
+    "Census, age and education": (census, ("Age", "Education-Num"), ((20, 70), (8, 16))),
+    "German Credit": (german_credit, ("amount_hundreds", "duration_months"), ((0, 150), (0, 50))),
 }
 
 
@@ -83,7 +85,7 @@ def plane(name: str, *, n_train: int = 100, n_boundary: int = 1_000, seed: int =
     source, features, limits = PLANES[name]
     rng = np.random.default_rng(seed)
     model, pool = _trained(source, features)
-    if source == "cosine_boundary":
+    if source is cosine_boundary:
         rows = pd.DataFrame(rng.uniform(-_REACH, _REACH, size=(n_train, 2)), columns=list(features))
         points = model.boundary(np.linspace(-_REACH, _REACH, n_boundary))
         return Plane(name, model, rows, rows, points, limits)
@@ -92,9 +94,9 @@ def plane(name: str, *, n_train: int = 100, n_boundary: int = 1_000, seed: int =
 
 
 @cache
-def _trained(source: str, features: tuple[str, str]) -> tuple[Any, pd.DataFrame]:
+def _trained(source: Any, features: tuple[str, str]) -> tuple[Any, pd.DataFrame]:
     """The model of two features and the rows it was trained on."""
-    data = getattr(datasets, source)()
+    data = source()
     if data.model is not None:
         return data.model, data.X
     train, test = (rows[list(features)].astype(float) for rows in (data.X_train, data.X_test))

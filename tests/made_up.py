@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-
-from gpec.datasets import _registry
-from gpec.datasets.nhanes import _FEATURES
-from gpec.datasets.tables import _GERMAN, _MONTHS, _PIMA, _RELATIONSHIP
+from paper.data import _registry
+from paper.data.nhanes import FEATURES
+from paper.data.tables import _GERMAN, _MONTHS, _PIMA, _RELATIONSHIP
 
 N = 300  # rows of each table
 PEOPLE = 240  # of the survey, in the fasting subsample
@@ -148,7 +147,7 @@ def survey():
     rng, n = np.random.default_rng(1), 2 * PEOPLE
     key = pd.RangeIndex(73_557, 73_557 + n, name="SEQN")
     tables = {name: pd.DataFrame(index=key) for name in _registry.NHANES_TABLES}
-    for _, code, name, _ in _FEATURES:
+    for _, code, name, _ in FEATURES:
         tables[name][code] = rng.normal(100, 20, n).round(1)
     age, sodium, urea, stayed = (rng.integers(low, high, n) for low, high in ((12, 81), (130, 150), (4, 30), (1, 3)))
     glucose = np.round(60 + age + 10 * rng.normal(size=n))

@@ -15,7 +15,7 @@ from package_sources import ROOT, trees
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OWN = {"gpec", "benchmarks", "paper", "release"}
 # Run, not imported.
-TOOLS = {"build", "mypy", "pandas-stubs", "pytest-cov", "pytest-xdist", "ruff"}
+TOOLS = {"build", "cosmic-ray", "mypy", "pandas-stubs", "pytest-cov", "pytest-xdist", "ruff"}
 TOOLS |= {"myst-parser", "pydata-sphinx-theme", "sphinx", "sphinx-copybutton", "sphinx-design", "sphinx-gallery"}
 
 

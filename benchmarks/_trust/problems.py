@@ -11,8 +11,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpec import datasets
 from gpec.explainers import Attribution, Explainer, KernelShap, TreeShap, make_explainer
+from paper import data as datasets
 
 TABLES = ("census", "shoppers", "german", "nhanes", "pima", "breast")
 THREE_CLASSES = "california"

@@ -60,6 +60,12 @@ class Draw:
     rows: FloatArray
     weights: FloatArray  # of mean 1
     answers: FloatArray | None = None  # the model's, by which the rows were drawn
+    refined: tuple[int, ...] = ()  # where the rows of each refinement begin
+
+    def known_to(self, ground: Ground) -> Rows:
+        """The rows as kernels see them; the model is asked for those of each refinement apart, as it was then."""
+        parts = [ground.rows(part) for part in np.split(self.rows, self.refined)]
+        return parts[0] if len(parts) == 1 else Rows.join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +88,13 @@ class Observation:
 
     def state(self) -> dict[str, Any]:
         attribution = {**vars(self.attribution), "variance": self.U}
-        draw = {"rows": self.draw.rows, "weights": self.draw.weights}
+        draw = {name: value for name, value in vars(self.draw).items() if name != "answers"}
         return {**vars(self), "draw": draw, "attribution": attribution}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Observation:
-        parts = {"draw": Draw(**state["draw"]), "attribution": Attribution(**state["attribution"])}
+        draw = Draw(**{**state["draw"], "refined": tuple(state["draw"]["refined"])})
+        parts = {"draw": draw, "attribution": Attribution(**state["attribution"])}
         return cls(**{**state, **parts})
 
 
@@ -201,17 +208,24 @@ class Fitted:
             "landmarks": [len(layer.graph.landmarks) for layer in layers],
             "kernel": [layer.kernel.diagnostics() for layer in layers],
             "kernel_by_feature": layers[0].kernel.varies_by_feature,
-            "left_out_R2": self.skill,
-            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
+            **self.diagnostics_of_rows(),
             "tasks": [layer.describe_tasks() for layer in layers],
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],
             "jitter": JITTER,
-            "condition": [layer.posterior.condition for layer in layers],
             "noise": self.observation.source,
             "noise_floor": None if ground.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
             "unit": self.observation.unit,
             "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
+        }
+
+    def diagnostics_of_rows(self) -> dict[str, Any]:
+        """What further explained rows change, but for what they cost."""
+        return {
+            "explained_rows": len(self.observation.rows),
+            "left_out_R2": self.skill,
+            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
+            "condition": [layer.posterior.condition for layer in self.layers],
         }
 
 

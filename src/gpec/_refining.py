@@ -11,9 +11,11 @@ from gpec._execution import Execution, one_blas_thread
 from gpec._explaining import answer_rows, likely_values
 from gpec._fitted import Draw, Fitted, Layer
 from gpec._randomness import stream
+from gpec._stages import condition
 from gpec.data import Rows
 from gpec.data._same import unique_rows
 from gpec.explainers import Attribution
+from gpec.gp.tasks import TaskPosterior
 from gpec.promises import Value
 from gpec.refinement import choose_rows
 from gpec.typing import FloatArray
@@ -54,20 +56,19 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
     """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
     ground, seen = fitted.ground, fitted.observation
     answer = answer_rows(fitted, Z, now)
-    U, rows = fitted.noise_at(answer), ground.rows(Z)
-    with one_blas_thread():
-        layers = tuple(
-            Layer(
-                layer.graph,
-                layer.kernel,
-                layer.posterior.condition_on(rows, answer.values[:, :, c], U[:, :, c]),
-            )
-            for c, layer in enumerate(fitted.layers)
-        )
+    U = np.concatenate((seen.U, fitted.noise_at(answer)))
     # rows chosen by their place speak for none but themselves: they weigh nothing in scores
     draw = Draw(
-        np.concatenate((seen.rows, Z)), np.concatenate((seen.draw.weights, np.zeros(len(Z)))), seen.draw.answers
+        np.concatenate((seen.rows, Z)),
+        np.concatenate((seen.draw.weights, np.zeros(len(Z)))),
+        seen.draw.answers,
+        (*seen.draw.refined, len(seen.rows)),
     )
-    joined = Attribution.join([seen.attribution, answer])
-    observation = replace(seen, draw=draw, attribution=joined, U=np.concatenate((seen.U, U)))
-    return check_itself(replace(fitted, observation=observation, layers=layers), now)
+    observation = replace(seen, draw=draw, attribution=Attribution.join([seen.attribution, answer]), U=U)
+    rows, layers = Rows.join([fitted.layers[0].posterior.rows, ground.rows(Z)]), []
+    for output, (graph, kernel, learned) in enumerate((one.graph, one.kernel, one.posterior) for one in fitted.layers):
+        tasks = learned.tasks if isinstance(learned, TaskPosterior) else None
+        # anew, as when a file is loaded: so the bits agree
+        posterior = condition(ground, kernel, rows, observation, output, learned.parameters, tasks)
+        layers.append(Layer(graph, kernel, posterior))
+    return check_itself(replace(fitted, observation=observation, layers=tuple(layers)), now)

@@ -42,7 +42,7 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     explainer = with_groups(None if settings.explainer is None else make_explainer(settings.explainer), groups)
     ground = Ground(settings, schema, checked, groups, explainer, state["background"], int(state["seed"]))
     observation = Observation.from_state(state["observation"])
-    rows, layers = ground.rows(observation.rows), []
+    rows, layers = observation.draw.known_to(ground), []
     for output, layer in enumerate(state["layers"]):
         graph, kernel = GeodesicGraph.from_state(layer["graph"]), Kernel.from_state(layer["kernel"])
         parameters = Parameters(**layer["parameters"])

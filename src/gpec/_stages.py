@@ -340,8 +340,8 @@ def condition(
 class Clock:
     """Seconds spent, by stage."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+    def __init__(self, seconds: dict[str, float] | None = None) -> None:
+        self.seconds = dict(seconds or {})
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:

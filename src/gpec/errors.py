@@ -5,6 +5,8 @@ Each class also derives from the Python or scikit-learn kind a caller would expe
 
 from __future__ import annotations
 
+from typing import Self
+
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 __all__ = [
@@ -14,11 +16,9 @@ __all__ = [
     "ClusterError",
     "ClusterWarning",
     "CorruptFileError",
-    "DownloadError",
     "ExplainerError",
     "FewBoundaryPointsWarning",
     "GPECError",
-    "IncompleteDataWarning",
     "InputError",
     "MissingExtraError",
     "ModelCallError",
@@ -35,7 +35,25 @@ __all__ = [
 
 
 class GPECError(Exception):
-    """Base of every error raised by gpec."""
+    """Base of every error raised by gpec.
+
+    ``places`` are the parts of the message that tell the row or the call of the model.
+    """
+
+    places: tuple[str, ...] = ()
+
+    def at(self, *places: str) -> Self:
+        """The error, with these parts of its message known as places."""
+        self.places = places
+        return self
+
+    @property
+    def reason(self) -> str:
+        """The message without the places: of one row the same, whichever rows were asked for together with it."""
+        text = str(self)
+        for place in self.places:
+            text = text.replace(place, "", 1)
+        return text
 
 
 class InputError(GPECError, ValueError):
@@ -95,10 +113,6 @@ class CorruptFileError(GPECError, ValueError):
     """A file is not what it should be, or is damaged."""
 
 
-class DownloadError(GPECError, OSError):
-    """A data file is not here and cannot be fetched."""
-
-
 class MissingExtraError(GPECError, ImportError):
     """An optional dependency is not installed."""
 
@@ -133,7 +147,3 @@ class StochasticExplainerWarning(UserWarning):
 
 class ClusterWarning(UserWarning):
     """A cluster that has nobody to do the work."""
-
-
-class IncompleteDataWarning(UserWarning):
-    """Only a part of a data set is there."""

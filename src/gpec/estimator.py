@@ -395,15 +395,20 @@ class GPEC(BaseEstimator):
             check_positive("target", target)
         rows = encode_rows(fitted, X)
         new: list[FloatArray] = []
-        before = after = mean_width(fitted, rows, now)
-        while len(new) < n and (target is None or after > target):
-            most = n - len(new) if target is None else min(10, n - len(new))
-            fitted, chosen = refined(fitted, rows.encoded, most, now)
-            if not len(chosen):
-                break
-            new.extend(chosen)
-            after = mean_width(fitted, rows, now)
+        model, told, clock = fitted.ground.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
+        n_rows, n_calls = told["model_rows"] - model.n_rows, told["model_calls"] - model.n_calls
+        with clock("refine"):
+            before = after = mean_width(fitted, rows, now)
+            while len(new) < n and (target is None or after > target):
+                most = n - len(new) if target is None else min(10, n - len(new))
+                fitted, chosen = refined(fitted, rows.encoded, most, now)
+                if not len(chosen):
+                    break
+                new.extend(chosen)
+                after = mean_width(fitted, rows, now)
         self._keep(fitted)
+        spent = {"model_rows": n_rows + model.n_rows, "model_calls": n_calls + model.n_calls}
+        self.diagnostics_ = {**told, **fitted.diagnostics_of_rows(), **spent, "seconds": clock.seconds}
         X_refined = fitted.ground.schema.decode(np.array(new).reshape(len(new), rows.encoded.shape[1]))
         self.refinement_ = Refinement(X_refined, before, after)
         return self

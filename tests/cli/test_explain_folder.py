@@ -33,14 +33,22 @@ def test_each_file_is_explained(files):
         pd.testing.assert_frame_equal(pd.read_parquet(f"out/{i}.parquet"), expected, check_exact=True)
 
 
-def test_a_folder_that_is_not_empty(files):
+def test_the_same_command_goes_on(files):
+    """As it does for a table; --restart begins anew, and a folder of other work is refused."""
     assert explain("--fitted", "g.gpec").exit_code == 0
+    before = (files / "out" / "0.parquet").stat().st_mtime_ns
+    table(8, 12).to_parquet("rows/2.parquet")
     again = explain("--fitted", "g.gpec")
-    assert again.exit_code == 1
-    assert "is not empty; pass --resume to go on" in again.stderr
-    resumed = explain("--fitted", "g.gpec", "--resume")
-    assert "2 of the 2 files were there already." in resumed.stderr
-    assert explain("--fitted", "g.gpec", "--restart").exit_code == 0
+    assert again.exit_code == 0, again.output
+    assert "2 of the 3 files were there already." in again.stderr
+    assert (files / "out" / "0.parquet").stat().st_mtime_ns == before
+    other = explain("--fitted", "g.gpec", "--level", "0.8")
+    assert other.exit_code == 1
+    assert "is of other work: it differs in the confidence level;" in other.stderr
+    assert "--restart throws away what an earlier run left." in other.stderr
+    anew = explain("--fitted", "g.gpec", "--level", "0.8", "--restart")
+    assert anew.exit_code == 0, anew.output
+    assert (files / "out" / "0.parquet").stat().st_mtime_ns > before
 
 
 def test_rows_that_cannot_be_explained(files):
@@ -53,16 +61,29 @@ def test_rows_that_cannot_be_explained(files):
     assert "1 of the 16 rows could not be explained; the column error says why." in kept.stderr
 
 
-def test_a_new_fit(files):
-    done = explain("--background", "train.csv", *QUICK)
+def test_a_new_fit_is_kept_where_that_of_a_table_is(files, monkeypatch):
+    words = ["--background", "train.csv", *QUICK]
+    with monkeypatch.context() as patch:
+        patch.setattr("gpec.distributed._running.explain_file", stop)
+        stopped = explain(*words, "--checkpoint", "work")
+    assert stopped.exit_code == 130
+    assert "What was computed is kept in work; the same command goes on from there." in stopped.stderr
+    done = explain(*words, "--checkpoint", "work", "--keep")
     assert done.exit_code == 0, done.output
+    assert "Going on with what an earlier run left in work." in done.stderr
+    assert (files / "work" / "fit.gpec").exists()
+    assert explain(*words, "--checkpoint", "work").exit_code == 0
+    assert not (files / "work").exists()
+
+
+def stop(**_):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "a folder needs rows to learn from: give --background FILE"),
-        (["--fitted", "g.gpec", "--keep"], "what is done is kept in OUT"),
         (["--fitted", "g.gpec", "--scheduler", "nowhere"], "scheduler='nowhere' must be a Client, the address"),
     ],
 )
@@ -94,35 +115,29 @@ def test_a_scheduler_for_a_single_table(folder):
     assert "this is for a folder of Parquet files, and new.csv is none." in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "is not empty; pass --resume to go on"),
-        (["--restart", "--scheduler", "tcp://127.0.0.1:9"], "There is no scheduler at tcp://127.0.0.1:9"),
-        (["--restart", "--resume"], "leave out --resume or --restart"),
-    ],
-)
-def test_refused_before_the_fit(files, monkeypatch, words, message):
+@pytest.mark.parametrize("case", ["no scheduler", "files of somebody else"])
+def test_refused_before_the_fit(files, monkeypatch, case):
     monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
-    assert explain("--fitted", "g.gpec", "--attribution", "posterior").exit_code == 0
 
     def never(*_, **__):
         raise AssertionError
 
     monkeypatch.setattr(gpec.GPEC, "fit", never)
+    words, message = ["--scheduler", "tcp://127.0.0.1:9"], "There is no scheduler at tcp://127.0.0.1:9"
+    if case == "files of somebody else":
+        (files / "out").mkdir()
+        (files / "out" / "diary.txt").write_text("dear diary")
+        words, message = [], "out holds files that gpec did not write"
     done = explain("--background", "train.csv", *QUICK, *words)
-    assert done.exit_code in (1, 2)
+    assert done.exit_code == 1
     assert message in done.stderr
     assert not (files / "out.partial").exists()
 
 
 def test_stopped_by_the_user(files, monkeypatch):
-    def stop(**_):
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("gpec.distributed._running.explain_file", stop)
     done = explain("--fitted", "g.gpec")
     assert done.exit_code == 130
     assert "Stopped. 0 of 2 partitions are done and kept in" in done.stderr
-    assert "; --resume goes on from there." in done.stderr
+    assert "the same command, goes on from there." in done.stderr
     assert not (files / "out.partial").exists()

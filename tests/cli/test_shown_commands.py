@@ -2,8 +2,6 @@ import re
 import subprocess
 import sys
 
-import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -20,21 +18,8 @@ def test_version_option():
 def test_help_names_the_commands():
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
-    for command in ("demo", "fit", "explain", "report", "app", "datasets"):
+    for command in ("demo", "fit", "explain", "report", "app"):
         assert f" {command} " in result.output
-
-
-def test_datasets(tmp_path, monkeypatch):
-    result = CliRunner().invoke(app, ["datasets"])
-    assert result.exit_code == 0
-    assert "census" in result.output
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["datasets", "cosine_boundary"]).exit_code == 0
-    found, data = pd.read_csv("cosine_boundary.csv"), gpec.datasets.cosine_boundary()
-    np.testing.assert_allclose(found[list(data.feature_names)], data.X, rtol=0, atol=1e-12)
-    assert found["target"].astype(str).tolist() == [data.class_names[label] for label in data.y]
-    assert CliRunner().invoke(app, ["datasets", "iris"]).exit_code == 2
-    assert CliRunner().invoke(app, ["datasets", "cosine_boundary", "--out", "x.html"]).exit_code == 2
 
 
 def test_app_is_run_as_asked(tmp_path, monkeypatch):

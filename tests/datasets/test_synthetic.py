@@ -84,3 +84,11 @@ def test_wrong_calls(data):
         linear_boundary(sharpness=0)
     with pytest.raises(InputError, match="n_samples=1 must be at least 2"):
         linear_boundary(1)
+
+
+def test_repr_and_length(data):
+    assert repr(data) == f"<{data.name}: X 1,000 x 2, 2 classes, {len(data.train)} to train>"
+    assert len(data) == 1_000
+    assert data.X_train.equals(data.X.iloc[data.train])
+    assert data.X_test.equals(data.X.iloc[data.test])
+    assert len(data.y_train) + len(data.y_test) == 1_000

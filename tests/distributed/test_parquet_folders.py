@@ -183,7 +183,7 @@ def test_stopped_by_the_user(fitted, parquet, target, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as caught:
         explain_parquet(fitted, parquet, target)
     assert caught.value.__notes__ == [
-        f"2 of 4 partitions are done and kept in {target}; resume=True goes on from there."
+        f"2 of 4 partitions are done and kept in {target}; resume=True, or the same command, goes on from there."
     ]
 
 
@@ -285,7 +285,7 @@ def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet
     (note,) = caught.value.__notes__
     n = len(contents(target))  # Dask decides about their order
     assert note == (
-        f"{n} of 4 partitions are done and kept in {target}; mend what is wrong, and resume=True goes on from there."
+        f"{n} of 4 partitions are done and kept in {target}; resume=True, or the same command, goes on from there."
     )
     assert not (target / "part.2.parquet").exists()
     assert not list(target.glob(".*"))

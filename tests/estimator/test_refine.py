@@ -7,7 +7,7 @@ import gpec
 from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
-from gpec.kernels import RBF
+from gpec.kernels import RBF, Matern, Output
 from gpec.refinement import choose_rows
 from gpec.similar import MeasurementError, NearestRows
 
@@ -24,23 +24,27 @@ def variance(posterior, rows):
     return posterior.predict(rows).variance
 
 
+def further(posterior, row):
+    """The posterior given one more row, which has no noise."""
+    more = np.zeros((1, 2))
+    Y, U = np.concatenate((posterior.Y, more)), np.concatenate((posterior.U, more))
+    return ExactPosterior(posterior.kernel, Rows.join([posterior.rows, row]), Y, U, posterior.parameters)
+
+
 def test_the_first_choice_is_that_of_brute_force(posterior):
     rng = np.random.default_rng(0)
     targets, candidates = Rows.of(rng.uniform(1, 4, size=(8, 1))), Rows.of(rng.uniform(0, 5, size=(12, 1)))
     before = variance(posterior, targets)
-    after = [
-        posterior.condition_on(candidates[[i]], np.zeros((1, 2)), np.zeros((1, 2))) for i in range(len(candidates))
-    ]
+    after = [further(posterior, candidates[[i]]) for i in range(len(candidates))]
     gains = [((before - variance(one, targets)) / before.mean(axis=0)).sum() for one in after]
     chosen = choose_rows([posterior], np.zeros((2, 1)), targets, candidates, 3)
     assert chosen[0] == np.argmax(gains)
     # the second is the best once the first is known
     known = after[chosen[0]]
     second = [
-        ((before - variance(known.condition_on(candidates[[i]], np.zeros((1, 2)), np.zeros((1, 2))), targets))
-         / before.mean(axis=0)).sum()
+        ((before - variance(further(known, candidates[[i]]), targets)) / before.mean(axis=0)).sum()
         for i in range(len(candidates))
-    ]  # fmt: skip
+    ]
     assert chosen[1] == np.argmax(second)
     assert len(set(chosen.tolist())) == 3
 
@@ -60,7 +64,7 @@ def test_intervals_become_narrower_and_say_so(make_auto, X):
     assert "8 more rows" in str(g.refinement_)
 
 
-def test_it_equals_a_posterior_from_scratch(make_auto, X, tmp_path):
+def test_it_equals_a_posterior_from_scratch(make_auto, X):
     g = make_auto().fit(X).refine(X[-20:], n=5)
     fresh = ExactPosterior(
         g.kernel_, g.posterior_.rows, g.posterior_.Y, g.posterior_.U, g.posterior_.parameters
@@ -68,9 +72,71 @@ def test_it_equals_a_posterior_from_scratch(make_auto, X, tmp_path):
     ours = g.posterior_.predict(g.posterior_.rows[:7])
     np.testing.assert_allclose(ours.mean, fresh.mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(ours.variance, fresh.variance, rtol=1e-6, atol=1e-12)
+
+
+def value(X):
+    """As those of a network, its last bits depend on how many rows it is asked for together."""
+    X = np.asarray(X, dtype=np.float64)
+    return 1e3 * np.tanh(X).sum(axis=1) + 1e-9 * (len(X) % 7)
+
+
+def by_value(X):
+    return np.column_stack([np.sin(value(X) / 300.0)] * 3)
+
+
+@pytest.mark.parametrize("attribution", ["explainer", "posterior"])
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("curved", {}),
+        ("curved", {"similar": None, "kernel": "weg"}),
+        ("curved", {"task_kernel": "low_rank", "kernel": "weg"}),
+        ("curved", {"explainer": "bayesshap"}),
+        ("three_classes", {"explainer": "exact"}),
+        (value, {"model_output": "value", "explainer": by_value, "kernel": Matern(Output()), "n_explained": 60}),
+    ],
+    ids=["default", "paper", "tasks", "noise", "three classes", "regressor"],
+)
+def test_a_file_gives_the_same_bits(make_auto, models, X, tmp_path, model, settings, attribution):
+    model = getattr(models, model) if isinstance(model, str) else model
+    g = make_auto(model, **settings).fit(X)
+    for n in (5, 3):
+        g.refine(X[-20:], n=n)
     g.save(tmp_path / "g")
-    again = gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer).explain(X[:5])
-    np.testing.assert_allclose(again.upper, g.explain(X[:5]).upper, rtol=1e-8)
+    again = gpec.GPEC.load(tmp_path / "g", model=model, explainer=g.explainer)
+    rows = np.random.default_rng(1).normal(size=(40, 3))
+    ours, theirs = (one.explain(rows, attribution=attribution) for one in (g, again))
+    for name in ("values", "boundary_variance", "noise_variance", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(theirs, name), getattr(ours, name), err_msg=name)
+
+
+def test_diagnostics_follow(make_auto, models, counting, X, tmp_path):
+    model = counting(models.curved)
+    g = make_auto(model, n_explained=50).fit(X)
+    first = g.diagnostics_
+    assert (first["explained_rows"], first["model_rows"]) == (50, model.n_rows)
+    g.explain(X[:30])  # spent on something else
+    rows, calls = model.n_rows, model.n_calls
+    g.refine(X[-20:], n=8)
+    second = g.diagnostics_
+    assert second["explained_rows"] == 58
+    assert second["model_rows"] == first["model_rows"] + model.n_rows - rows
+    assert second["model_calls"] == first["model_calls"] + model.n_calls - calls
+    assert second["left_out_R2"] == g._fitted.skill != first["left_out_R2"]
+    assert second["condition"] == [g.posterior_.condition] != first["condition"]
+    learned = g._fitted.difficulty is not None
+    assert second["difficulty"] == ("learned from left-out rows" if learned else "predicted deviation")
+    assert second["seconds"]["refine"] > 0
+    assert second["seconds"]["boundary"] == first["seconds"]["boundary"]
+    g.save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=model, explainer=models.slopes)
+    assert again.diagnostics_ == second
+    rows = model.n_rows
+    third = again.refine(X[-20:], n=2).diagnostics_
+    assert third["explained_rows"] == 60
+    assert third["model_rows"] == second["model_rows"] + model.n_rows - rows
+    assert third["seconds"]["refine"] > second["seconds"]["refine"]
+    assert third.keys() == second.keys() == {*first}
 
 
 def test_a_target_ends_it(make_auto, X):

@@ -1,5 +1,6 @@
 """Models and explainers that fail, lie, spoil their input or change their mind."""
 
+import re
 import signal
 import time
 
@@ -380,3 +381,46 @@ def test_model_inside_a_shap_object_that_fails(make, models, counting, X, capsys
     with pytest.raises(ExplainerError, match="raised TiredError on rows 0 to 0 of 2: inside shap") as error:
         g.explain(X[:2])
     assert isinstance(error.value.__cause__, TiredError)
+
+
+def raising(rows):
+    raise ValueError("not there")
+
+
+def spoiling(rows):
+    rows[:] = 0.0
+    return np.full(len(rows), 0.5)
+
+
+WRONG_THERE = {
+    "raises": raising,
+    "nan": lambda rows: np.full(len(rows), np.nan),
+    "no probability": lambda rows: np.full(len(rows), 3.0),
+    "sums": lambda rows: np.full((len(rows), 2), 0.1),
+    "columns": lambda rows: np.full((len(rows), 3), 1 / 3),
+    "shape": lambda rows: np.zeros((1, 1, 1)),
+    "texts": lambda rows: np.full(len(rows), "a"),
+    "spoils": spoiling,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_THERE)
+def test_the_reason_tells_neither_call_nor_row(small, models, X, wrong):
+    """So the rows of a large table that cannot be explained have the same reason in every run."""
+
+    def model(rows):
+        there = rows[:, 0] > 5.0
+        return WRONG_THERE[wrong](rows) if there.any() else two_columns(models)(rows)
+
+    g = small(model, "kernelshap").fit(X)
+    rows = np.where(np.arange(3) == 0, 9.0, X[:1])
+    errors = []
+    for _ in range(2):
+        with pytest.raises((ModelCallError, ModelOutputError)) as caught:
+            g.explain(rows)
+        errors.append(caught.value)
+    first, second = errors
+    assert str(first) != str(second)
+    assert first.reason == second.reason
+    assert all(place in str(first) for place in first.places)
+    assert not re.search(r"call \d|rows? \d", first.reason)

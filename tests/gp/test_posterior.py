@@ -209,14 +209,9 @@ class TestExtremes:
 def test_a_posterior_can_be_pickled(posterior, kind, kernel):
     p = problem(20, kernel=kernel)
     U = noise_kinds(p.U)[kind]
-    fresh = posterior(p.kernel, p.X, p.Y, U, learned(3))
-    used = posterior(p.kernel, p.X, p.Y, U, learned(3)).condition_on(p.Q, p.Y[:12], U[:12])
-    for original in (fresh, used):
-        before = original.predict(p.Q)
-        again = pickle.loads(pickle.dumps(original))
-        for name in ("mean", "boundary_variance", "noise_variance"):
-            np.testing.assert_allclose(getattr(again.predict(p.Q), name), getattr(before, name), rtol=1e-12, atol=1e-14)
-        np.testing.assert_array_equal(again.leave_one_out().residual, original.leave_one_out().residual)
-        more = again.condition_on(p.Q[:2] + 1, p.Y[:2], U[:2])
-        expected = original.condition_on(p.Q[:2] + 1, p.Y[:2], U[:2]).predict(p.Q)
-        np.testing.assert_allclose(more.predict(p.Q).mean, expected.mean, atol=1e-12)
+    original = posterior(p.kernel, p.X, p.Y, U, learned(3))
+    before = original.predict(p.Q)
+    again = pickle.loads(pickle.dumps(original))
+    for name in ("mean", "boundary_variance", "noise_variance"):
+        np.testing.assert_allclose(getattr(again.predict(p.Q), name), getattr(before, name), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(again.leave_one_out().residual, original.leave_one_out().residual)

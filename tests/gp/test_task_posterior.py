@@ -196,26 +196,6 @@ def test_independent_features_are_the_exact_posterior(kind, algebra):
 
 
 @both_algebras
-@pytest.mark.parametrize("T", [MATRICES["all linked"], MATRICES["one apart"]])
-@pytest.mark.parametrize("kind", SOME)
-@pytest.mark.parametrize("free_mean", [True, False])
-def test_conditioning_on_further_rows_is_starting_anew(free_mean, kind, T, algebra):
-    p = problem(1)
-    U, parameters = noise_kinds(p.U)[kind], learned(3, free_mean)
-    anew = make(p, U, parameters, T)
-    found = TaskPosterior(p.kernel, p.X[:30], p.Y[:30], U[:30], parameters, tasks=tasks(T))
-    for rows in (slice(30, 31), slice(31, 50)):
-        found = found.condition_on(p.X[rows], p.Y[rows], U[rows])
-    a, b = anew.predict(p.Q), found.predict(p.Q)
-    for name in ("mean", "boundary_variance", "noise_variance"):
-        np.testing.assert_allclose(getattr(b, name), getattr(a, name), atol=1e-9, rtol=1e-9, err_msg=name)
-    np.testing.assert_allclose(found.mean, anew.mean, atol=1e-9)
-    np.testing.assert_allclose(found.joint_covariance(p.Q), anew.joint_covariance(p.Q), atol=1e-9)
-    assert found.tasks is not None
-    np.testing.assert_array_equal(found.Y, p.Y)
-
-
-@both_algebras
 @pytest.mark.parametrize("T", [MATRICES["singular"], MATRICES["one apart"]])
 @pytest.mark.parametrize("kind", SOME)
 @pytest.mark.parametrize("free_mean", [True, False])
@@ -313,9 +293,6 @@ def test_rows_meet_the_explained_ones_once():
     posterior.predict(p.Q)
     posterior.joint_covariance(p.Q)
     assert met == [(12, 50), (12, 50)]
-    met.clear()
-    posterior.condition_on(p.Q, p.Y[:12], p.U[:12])
-    assert sorted(met) == [(12, 12), (12, 50)]
 
 
 def test_conjugate_gradients_that_do_not_end_are_an_error(monkeypatch):

@@ -5,6 +5,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import gpec
+from gpec._execution import Execution
+from gpec._refining import extended
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.kernels import RBF, WEG, Kernel
@@ -112,11 +114,9 @@ class TestCounting:
 
     def test_further_rows_are_asked_about_and_the_others_not_again(self, make, counting, models, X, kernel):
         g = make(counting(models.curved), kernel=kernel).fit(X)
-        rows = g.posterior_.rows
-        more = Rows(rows.embedded[:4] + 0.1, rows.encoded[:4] + 0.1, rows.coordinates, rows.ask)
         before = g.model.n_rows
-        further = g.posterior_.condition_on(more, np.zeros((4, 3)), np.zeros((4, 3)))
-        further.predict(rows)
+        further = extended(g._fitted, X[-4:] + 0.1, Execution()).layers[0].posterior
+        further.predict(g.posterior_.rows)
         assert further.rows.outputs.shape == (29, 1)
         assert g.model.n_rows == before + 4
 

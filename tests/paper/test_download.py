@@ -11,12 +11,13 @@ import threading
 from dataclasses import replace
 
 import pytest
+from paper.data import _files, _registry, nhanes
+from paper.data._files import File, checked, data_folder, is_here
+from paper.data.errors import DownloadError
 
 import made_up
-from gpec import datasets
-from gpec.datasets import _files, _registry, nhanes
-from gpec.datasets._files import File, checked, data_folder, is_here
-from gpec.errors import CorruptFileError, DownloadError, MissingExtraError
+from gpec.errors import CorruptFileError, MissingExtraError
+from paper import data
 
 CONTENT = b"1,2,3\n" * 50_000
 
@@ -166,7 +167,7 @@ def test_a_process_killed_while_downloading_leaves_no_file_that_is_used(server, 
     server.answers = [("stall", CONTENT), CONTENT]
     environment = {**one_process_environment, "XDG_CACHE_HOME": str(cache.parent)}
     environment.pop("GPEC_DATA", None)
-    code = f"from gpec.datasets._files import *; checked(File('set/table.csv', '{server.url}/table.csv', 1, '{SUM}'))"
+    code = f"from paper.data._files import *; checked(File('set/table.csv', '{server.url}/table.csv', 1, '{SUM}'))"
     process = subprocess.Popen([sys.executable, "-c", code], env=environment)  # noqa: S603
     assert server.stalled.wait(60)
     process.kill()
@@ -304,7 +305,7 @@ class TestGivenFolder:
 
 def test_without_pooch_the_pip_command_is_named(server, cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "gpec\[data\]"'):
+    with pytest.raises(MissingExtraError, match="pip install pooch requests"):
         checked(a_file(server))
 
 
@@ -322,9 +323,9 @@ class TestWholeLoaders:
         server.answers = [table]
         file = replace(_registry.FILES["census"][0], url=f"{server.url}/adult.data", sha256=digest(table))
         monkeypatch.setitem(_registry.FILES, "census", (file,))
-        assert not datasets.available().loc["census", "cached"]
-        assert datasets.census().X.shape == (made_up.N, 12)
-        assert datasets.available().loc["census", "cached"]
+        assert not data.available().loc["census", "cached"]
+        assert data.census().X.shape == (made_up.N, 12)
+        assert data.available().loc["census", "cached"]
         assert left(cache) == ["adult/adult.data"]
 
     @pytest.mark.data
@@ -352,7 +353,7 @@ class TestWholeLoaders:
             for file in _registry.FILES["cifar10"]
         )
         monkeypatch.setitem(_registry.FILES, "cifar10", files)
-        data = datasets.cifar10()
-        assert data.X.shape == (120, 3, 32, 32)
-        assert (len(data.train), len(data.test)) == (100, 20)
+        found = data.cifar10()
+        assert found.X.shape == (120, 3, 32, 32)
+        assert (len(found.train), len(found.test)) == (100, 20)
         assert len(server.requests) == 1

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import re
 import shutil
+import sys
 from contextlib import nullcontext
 from functools import cache, partial
 
@@ -12,6 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
+from paper.data import __main__ as command
+from paper.data import _registry, nhanes
+from paper.data._files import data_folder
+from paper.data.errors import DownloadError, IncompleteDataWarning
+from paper.data.images import _read_idx
+from paper.data.tables import _GERMAN
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -19,14 +26,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gpec
 import made_up
-from gpec import datasets
 from gpec.data import Schema
-from gpec.datasets import _registry, nhanes
-from gpec.datasets._files import data_folder
-from gpec.datasets.images import _read_idx
-from gpec.datasets.tables import _GERMAN
-from gpec.errors import CorruptFileError, DownloadError, IncompleteDataWarning, InputError
+from gpec.errors import CorruptFileError, InputError
 from package_sources import ROOT
+from paper import data as datasets
 
 LOADERS = [name for name in datasets.__all__ if name[0].islower() and name != "available"]
 
@@ -110,7 +113,7 @@ def test_the_split_is_stratified(name, load):
     assert len(data.X_test) == len(data.y_test) == len(data.test)
 
 
-@pytest.mark.parametrize("name", [name for name in LOADERS if not name.endswith("_boundary")])
+@pytest.mark.parametrize("name", LOADERS)
 def test_descriptions_name_origin_licence_and_citation(name, load):
     for word in ("Origin: ", "Licence: ", "Cite: "):
         assert word in load(name).description
@@ -213,10 +216,10 @@ class TestNhanes:
         assert "osmolality" in safe.description
 
     def test_nothing_that_gives_the_target_away_by_name(self):
-        codes = {code for _, code, _, _ in nhanes._FEATURES}
+        codes = {code for _, code, _, _ in nhanes.FEATURES}
         assert len(codes) == 27
         assert not codes & {"LBXGLU", "LBDGLUSI", "LBXGH", "LBXIN", "LBXSGL", "DIQ010", "DIQ050", "DIQ070"}
-        for _, code, _, _ in nhanes._FEATURES:
+        for _, code, _, _ in nhanes.FEATURES:
             assert code in datasets.nhanes_diabetes.__doc__
 
     def test_people_and_codes_are_those_of_the_tables(self, made_up_files):
@@ -228,7 +231,7 @@ class TestNhanes:
         assert everyone.y.tolist() == (told | (glucose >= 126)).astype(int).tolist()
         assert len(everyone) - len(known) == (glucose.isna() & ~told).sum() > 0
         assert known.y.sum() == everyone.y.sum() > 0
-        for name, code, table, missing in nhanes._FEATURES:
+        for name, code, table, missing in nhanes.FEATURES:
             raw = tables[table][code][glucose.index]
             if name in nhanes._YES_NO:
                 expected = raw.map({1: 1.0, 2: 0.0})
@@ -440,7 +443,7 @@ class TestAvailable:
     def test_says_what_is_not_here(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GPEC_DATA", str(tmp_path))
         cached = datasets.available()["cached"]
-        assert set(cached[cached].index) == {"cosine_boundary", "linear_boundary", "absolute_boundary"}
+        assert not cached.any()
 
     @pytest.mark.data
     def test_says_what_is_here_and_its_size(self, published):
@@ -455,6 +458,49 @@ class TestAvailable:
                 assert table.loc[name, "megabytes"] == pytest.approx(size / 1e6, abs=0.05)
 
 
+class TestCommand:
+    @pytest.fixture
+    def ask(self, made_up_files, monkeypatch, tmp_path):
+        """The command with these words, in an empty folder."""
+
+        def ask(*words):
+            monkeypatch.setattr(sys, "argv", ["paper.data", *words])
+            with made_up.in_use(*made_up_files):
+                command.main()
+
+        monkeypatch.chdir(tmp_path)
+        return ask
+
+    def test_without_a_name_it_lists_the_sets(self, ask, capsys):
+        ask()
+        lines = capsys.readouterr().out.splitlines()
+        assert {line.split()[0] for line in lines[2:]} == set(LOADERS)
+
+    @pytest.mark.parametrize("name", ["census", "california_housing"])
+    def test_a_table_is_written_with_its_target(self, ask, name, made_up_files):
+        ask(name)
+        found = pd.read_csv(f"{name}.csv")
+        with made_up.in_use(*made_up_files):
+            data = getattr(datasets, name)()
+        assert list(found.columns) == [*data.feature_names, "target"]
+        expected = [data.class_names[label] for label in data.y] if data.class_names else data.y.tolist()
+        assert found["target"].tolist() == expected
+        np.testing.assert_allclose(found.select_dtypes("number").iloc[:, 0], data.X.iloc[:, 0])
+
+    def test_out_names_the_file(self, ask, tmp_path):
+        ask("pima", "--out", "x.csv")
+        assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+    @pytest.mark.parametrize(
+        ("name", "message"), [("iris", "no data set 'iris'; there are census"), ("mnist", "mnist holds images")]
+    )
+    def test_what_cannot_be_written_is_one_sentence(self, ask, name, message, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            ask(name)
+        assert stopped.value.code == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_wrong_file_in_the_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GPEC_DATA", str(tmp_path))
     (tmp_path / "pima_diabetes").mkdir()
@@ -466,7 +512,7 @@ def test_a_wrong_file_in_the_folder_is_refused(tmp_path, monkeypatch):
 def test_repr_is_short(made_up_files):
     with made_up.in_use(*made_up_files):
         data = datasets.pima()
-    assert repr(data) == "<gpec.datasets pima: X 300 x 8, 2 classes, 240 to train>"
+    assert repr(data) == "<pima: X 300 x 8, 2 classes, 240 to train>"
     assert len(data) == 300
 
 

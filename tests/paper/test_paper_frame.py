@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -245,6 +246,14 @@ def test_verdicts_on_several_cases():
     assert _report.overall(["fails", "holds"]) == "**Holds in part.**"
     assert _report.overall(["fails", "unsettled"]) == "**Fails.**"
     assert _report.more("Fig. 1, 3, 9") == "All numbers: [Fig. 1, 3, 9](TABLES.md#fig-1-3-9)."
+
+
+def test_the_committed_report_is_that_of_the_committed_results(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPEC_DATA", str(tmp_path))  # which has no data: none are needed
+    shutil.copytree(HERE / "results", tmp_path / "results")
+    command.write_report(tmp_path)
+    for name in ("RESULTS.md", "TABLES.md"):
+        assert (tmp_path / name).read_text() == (HERE / name).read_text()
 
 
 def headings(name):

@@ -1,4 +1,4 @@
-"""The command line: ``gpec demo``, ``fit``, ``explain``, ``report``, ``app`` and ``datasets``."""
+"""The command line: ``gpec demo``, ``fit``, ``explain``, ``report`` and ``app``."""
 
 from gpec.cli import _commands as _commands  # they add themselves to the app
 from gpec.cli import _shows as _shows

@@ -12,6 +12,7 @@ from gpec.cli._errors import app
 from gpec.cli._options import ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
 from gpec.cli._outputs import check_out, write
 from gpec.cli._parquet import explain_folder, is_folder
+from gpec.cli._work import Work
 from gpec.explanation import Explanation
 
 __all__: list[str] = []  # the commands are in the app
@@ -36,11 +37,9 @@ def fit(
     What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
     """
     check_out(out, ".gpec")
-    work = options.work(model)
-    g, kept = work.fit(work.tables.read(background), options.folder(out), options.restart)
-    g.save(out)
-    if not options.keep:
-        kept.remove()
+    work = Work(model, options)
+    with work.fitted(work.tables.read(background), out) as (g, _):
+        g.save(out)
     found = g.diagnostics_
     typer.echo(
         f"Wrote {out}: {sum(found['boundary_points']):,} boundary points and {len(g.X_explained_):,} explained rows, "
@@ -64,19 +63,18 @@ def explain(
     """Explain the rows of a table, with an interval on every attribution.
 
     What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there. A folder of
-    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
+    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler;
+    files that are there already are not explained again.
     """
-    whole_folder = is_folder(ctx, data, options.background, options.fitted)
+    whole_folder = is_folder(ctx, data, options)
     if not whole_folder:
         check_out(out)
     _require_one_source(ctx, options.fitted)
+    work = Work(model, options)
     if whole_folder:
-        explain_folder(
-            options.work(model), data, out, options.background, options.fitted, options.run(),
-            scheduler=options.scheduler, errors=options.errors, resume=options.resume,
-        )  # fmt: skip
+        explain_folder(work, data, out, options)
         return
-    e = _explain_table(data, model, out, options)
+    e = work.explain(data, out, options)
     typer.echo(f"Wrote {out}: {e.shape[0]:,} rows x {e.shape[1]:,} features.\n{e.statement()}")
 
 
@@ -101,18 +99,8 @@ def report(
         raise typer.BadParameter("a table needs the model that is to be explained.", param_hint="--model")
     else:
         _require_one_source(ctx, options.fitted)
-        _explain_table(source, model, out, options)
+        Work(model, options).explain(source, out, options)
     typer.echo(f"Wrote {out}; open it in a browser.")
-
-
-def _explain_table(data: Path, model: str, out: Path, options: ExplainOptions) -> Explanation:
-    """Explain the rows of a file, and write the result."""
-    work = options.work(model)
-    e, g, kept = work.explain(data, options.background, options.fitted, options.folder(out), options.run())
-    write(e, out, g)
-    if not options.keep:
-        kept.remove()
-    return e
 
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:

@@ -32,11 +32,11 @@ class Folder:
         return self.path / "fit.gpec"
 
     @contextmanager
-    def working(self, restart: bool) -> Iterator[None]:
-        """Go on with what an earlier run left, unless it is to be thrown away; say where what is done is kept."""
+    def working(self, *, restart: bool, keep: bool) -> Iterator[None]:
+        """Go on with what an earlier run left, or throw it away; at the end of the block delete what was kept."""
         try:
             if restart:
-                self.remove()
+                self._remove()
             if has_identity(self.path) and self._has_work():
                 require_same(self.path, _WORK, self.identity)
                 note(f"Going on with what an earlier run left in {self.path}.")
@@ -44,19 +44,21 @@ class Folder:
                 write_identity(self.path, _WORK, self.identity)
             yield
         except CheckpointError as error:
-            error.add_note("--checkpoint FOLDER takes another folder, --restart begins anew.")
+            error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
             raise
         except BaseException as error:
             if self._has_work():
                 error.add_note(f"What was computed is kept in {self.path}; the same command goes on from there.")
             else:
-                self.remove()
+                self._remove()
             raise
+        if not keep:
+            self._remove()
 
     def _has_work(self) -> bool:
         return self.fit.exists() or any(self.path.glob("*/blocks-*.gpec"))
 
-    def remove(self) -> None:
+    def _remove(self) -> None:
         """Delete what a run wrote, and the folder if nothing else is in it."""
         if has_identity(self.path):
             for part in _PARTS:

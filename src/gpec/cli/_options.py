@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from gpec.cli import _work
 from gpec.cli._errors import remember_debug
 
 __all__ = ["Debug", "ExplainOptions", "FitOptions", "FolderOptions", "Model", "given", "takes_options"]
@@ -87,17 +86,6 @@ class FitOptions:
     restart: Annotated[bool, _run("--restart", help="Throw away what an earlier run left there.")] = False
     debug: Debug = False
 
-    def work(self, model: str) -> _work.Work:
-        """A run of a command with these options."""
-        options = _work.FitOptions(
-            self.explainer, self.n_boundary, self.n_explained, self.n_background, self.model_output,
-            tuple(self.categorical or ()) or None, self.seed,
-        )  # fmt: skip
-        return _work.Work(
-            model, self.model_name, self.output_name, self.trust_pickle, self.trust_type, self.drop, self.index,
-            options, self.calibrate, self.jobs, self.progress,
-        )  # fmt: skip
-
     def folder(self, out: Path) -> Path:
         """Where what is done is kept until ``out`` is written."""
         return self.checkpoint or out.with_name(f"{out.name}.partial")
@@ -125,10 +113,6 @@ class _RowOptions:
 class ExplainOptions(FitOptions, _RowOptions):
     """Of every command that explains rows."""
 
-    def run(self) -> _work.RunOptions:
-        """How rows are explained."""
-        return _work.RunOptions(self.attribution, self.level, self.restart)
-
 
 @dataclass(frozen=True)
 class FolderOptions(ExplainOptions):
@@ -145,7 +129,6 @@ class FolderOptions(ExplainOptions):
         Literal["raise", "keep"],
         _folder(help="What to do about a row that cannot be explained: stop, or write the reason beside it."),
     ] = "raise"
-    resume: Annotated[bool, _folder("--resume", help="Go on with what an earlier run left in OUT.")] = False
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,20 +1,15 @@
-"""``gpec demo``, ``app`` and ``datasets``: what there is to see."""
+"""``gpec demo`` and ``app``: what there is to see."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from gpec._version import __version__
 from gpec.cli._errors import app
 from gpec.cli._options import Debug
-from gpec.cli._outputs import check_out, write_table
-from gpec.errors import InputError
-
-_TABLES = (".csv", ".parquet", ".feather")
 
 
 def _print_version(value: bool) -> None:
@@ -63,35 +58,3 @@ def show_app(
     if missing:
         raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
     run(files or [], host=host, port=port, open_browser=browser)
-
-
-@app.command()
-def datasets(
-    name: Annotated[str | None, typer.Argument(help="A data set to write to a file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The file: .csv, .parquet or .feather.")] = None,
-    debug: Debug = False,
-) -> None:
-    """List the data sets that gpec can load, or write one to a file, its classes in the column 'target'."""
-    from gpec.datasets import available
-
-    there = available()
-    if name is None:
-        typer.echo(there.to_string())
-        return
-    if name not in there.index:
-        known = ", ".join(there.index)
-        raise typer.BadParameter(f"there is no data set {name!r}; there are {known}.", param_hint="NAME")
-    out = check_out(out or Path(f"{name}.csv"), *_TABLES)
-    write_table(_table(name), out)
-    typer.echo(f"Wrote {out}.")
-
-
-def _table(name: str) -> pd.DataFrame:
-    from gpec import datasets
-
-    data = getattr(datasets, name)()
-    if not isinstance(data.X, pd.DataFrame):
-        raise InputError(f"{name} holds images, which have no columns; load it in Python by gpec.datasets.{name}().")
-    target = [data.class_names[int(label)] for label in data.y] if data.class_names else data.y
-    table: pd.DataFrame = data.X.assign(target=target)
-    return table

@@ -76,7 +76,7 @@ def numbers(column: Any, column_name: str, name: str) -> FloatArray:
             raise InputError(
                 f"{name} column '{column_name}' is not numeric in row {row} ({error}); turn it into numbers or, if it "
                 "holds categories, fit a pandas DataFrame or name it in categorical_features."
-            ) from error
+            ).at(f" in row {row}") from error
     return result
 
 
@@ -116,7 +116,7 @@ def missing_value(name: str, row: int, column_name: str) -> InputError:
     return InputError(
         f"{name} has a missing value in row {row}, column '{column_name}', which had none in the rows given to fit, so "
         "the model may not take one there; impute it, or fit again with rows that lack it."
-    )
+    ).at(f" row {row},")
 
 
 def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: Any, *, is_frame: bool) -> list[int]:

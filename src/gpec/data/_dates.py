@@ -82,10 +82,10 @@ def _ticks(column: Any, dtype: Any, column_name: str, name: str) -> IntArray:
     own = array.astype(f"{_kind(dtype)}8[{_unit(dtype)}]")
     lost = (own != array) & ~np.isnat(array)
     if lost.any():
+        place = f" in row {int(lost.argmax())}"
         raise InputError(
-            f"{where} has {array[lost][0]} in row {int(lost.argmax())}, which is finer than {dtype}, the type in fit; "
-            "round it."
-        )
+            f"{where} has {array[lost][0]}{place}, which is finer than {dtype}, the type in fit; round it."
+        ).at(place)
     return np.ascontiguousarray(own).view(np.int64)
 
 

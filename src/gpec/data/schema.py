@@ -177,7 +177,7 @@ class Schema:
             raise InputError(
                 f"{name} row {row} lies too far from the rest for distances in double precision; "
                 "rescale the features or keep standardize=True."
-            )
+            ).at(f" row {row}")
         return np.ascontiguousarray(embedded)
 
     @property
@@ -280,7 +280,8 @@ class Schema:
         infinite = np.isinf(encoded)
         if infinite.any():
             row, j = np.argwhere(infinite)[0]
-            raise InputError(f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it.")
+            message = f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it."
+            raise InputError(message).at(f" row {row},")
         encoded[np.isnan(encoded)] = np.nan  # one NaN of many, and one zero of two: equal rows have equal bytes
         encoded += 0.0
         return encoded
@@ -304,7 +305,7 @@ class Schema:
             raise InputError(
                 f"{name} has the category {series.tolist()[row]!r} in row {row}, column '{self.names[j]}', which did "
                 "not occur in fit; fit again with rows that contain it."
-            )
+            ).at(f" row {row},")
         return codes
 
     def _decoded(self, values: FloatArray, j: int) -> Any:

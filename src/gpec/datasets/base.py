@@ -1,14 +1,12 @@
-"""What every loader returns."""
+"""What every data set is: rows, their classes, and a split that never changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gpec.typing import IntArray
 
@@ -17,29 +15,24 @@ __all__ = ["Dataset", "stratified_split"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows, their classes or another target, and what is known about both.
+    """Rows, their classes, and what is known about both.
 
     Attributes
     ----------
     name : str
-        Name of the loader.
-    X : DataFrame of shape (n, d), or uint8 array of shape (n, height, width) or (n, channels, height, width)
-        Features. Categories are integer codes, which :meth:`named` gives their names, or text where the file has text.
-    y : int or float array of shape (n,)
-        Index into ``class_names``; of two classes, 1 is the one to be found. A numeric target is as it is (floats).
+        Name of the function that made it.
+    X : DataFrame of shape (n, d)
+        Features.
+    y : int array of shape (n,)
+        Index into ``class_names``.
     feature_names, class_names : tuple of str
-        In the order of columns (of pixels, row by row) and of ``y``; without class names the target is numeric.
-    categorical_features : tuple of str
-        Columns whose values have no order; pass them to :class:`gpec.GPEC` under the same name.
-    categories : mapping
-        For each coded column the name of each code.
+        In the order of columns and of ``y``.
     train, test : int arrays
-        Rows of the two parts of the split. It never changes: the official one where there is one, else 80% and 20% of
-        each class, or of all rows.
+        Rows of the two parts of the split, 80% and 20% of each class. It never changes.
     description : str
-        What the data are, their origin, licence, and what to cite.
+        What the data are.
     model : object or None
-        For synthetic data, the model that gave the classes.
+        The model that gave the classes.
     """
 
     name: str
@@ -50,8 +43,6 @@ class Dataset:
     train: IntArray
     test: IntArray
     description: str
-    categorical_features: tuple[str, ...] = ()
-    categories: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     model: Any = None
 
     @property
@@ -70,27 +61,16 @@ class Dataset:
     def y_test(self) -> npt.NDArray[Any]:
         return self.y[self.test]
 
-    def named(self) -> pd.DataFrame:
-        """The features as a DataFrame with category columns in place of codes, as for a ``OneHotEncoder``."""
-        if not isinstance(self.X, pd.DataFrame):  # images: one column a pixel
-            return pd.DataFrame(np.reshape(self.X, (len(self.y), -1)), columns=list(self.feature_names))
-        frame = self.X.copy()
-        for column, names in self.categories.items():
-            frame[column] = pd.Categorical.from_codes(
-                np.searchsorted(list(names), frame[column]), categories=pd.Index(list(names.values()))
-            )
-        return frame
-
     def __len__(self) -> int:
         return len(self.y)
 
     def __repr__(self) -> str:
         shape = " x ".join(f"{size:,}" for size in self.X.shape)
         target = f"{len(self.class_names)} classes" if self.class_names else "a numeric target"
-        return f"<gpec.datasets {self.name}: X {shape}, {target}, {len(self.train):,} to train>"
+        return f"<{self.name}: X {shape}, {target}, {len(self.train):,} to train>"
 
     def _rows(self, rows: IntArray) -> Any:
-        return self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
+        return self.X.iloc[rows]
 
 
 def stratified_split(y: npt.NDArray[Any], test_share: float = 0.2) -> tuple[IntArray, IntArray]:

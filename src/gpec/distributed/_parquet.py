@@ -14,7 +14,7 @@ from gpec.distributed._question import Question
 from gpec.distributed._running import run_jobs, running_on
 from gpec.distributed._target import Target, files_of, fingerprints_of, require_room
 from gpec.distributed.run import Run
-from gpec.errors import ClusterError, InputError, MissingExtraError
+from gpec.errors import InputError, MissingExtraError
 
 __all__ = ["check_folders", "explain_parquet"]
 
@@ -85,14 +85,12 @@ def explain_parquet(
             if name not in done
         ]
         try:
-            told = run_jobs(where, question, jobs, results, g.progress)
-        except ClusterError:
-            raise
+            told = run_jobs(where, question, jobs, g.progress)
         except BaseException as error:
             n = sum((results / name).is_file() for name in folder.files)
-            mend = "" if isinstance(error, KeyboardInterrupt) else "mend what is wrong, and "
             error.add_note(
-                f"{n} of {len(names)} partitions are done and kept in {results}; {mend}resume=True goes on from there."
+                f"{n} of {len(names)} partitions are done and kept in {results}; resume=True, or the same command, "
+                "goes on from there."
             )
             raise
     folder.tidy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +15,6 @@ from gpec.explanation import Explanation
 __all__ = ["Place", "explain_rows"]
 
 _BY_ROWS = (InputError, ModelCallError, ModelOutputError, ExplainerError, NumericalError)
-# What a message says of the call, which differs from run to run, and of the place of a single row.
-_CHANGING = re.compile(
-    r" on call \d+( \(rows? [^)]*\)|, row \d+)?"
-    r"|; this was while explaining rows? [^.]*"
-    r"| on rows 0 to 0 of 1"
-    r"|(?<= in) row 0,(?= column)"
-    r"| in row 0(?= )"
-)
 
 
 @dataclass(frozen=True)
@@ -36,14 +27,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"Partition {self.number}" + (f" ({self.name})" if self.name else "")
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What came of some rows of a block: an explanation, or an error."""
-
-    part: slice
-    what: Explanation | GPECError
 
 
 def explain_rows(question: Question, rows: Any, labels: Any, place: Place) -> tuple[pd.DataFrame, int]:
@@ -62,52 +45,46 @@ def explain_rows(question: Question, rows: Any, labels: Any, place: Place) -> tu
     if question.errors == "raise":
         raise _named(question, rows, labels, place, wrong)
     parts, failed = [], 0
-    for found in _by_halves(question, rows, slice(0, len(rows)), wrong):
-        some = labels[found.part]
-        if isinstance(found.what, Explanation):
-            parts.append(lines.of(found.what, some))
+    for part, found in _by_halves(question, rows, slice(0, len(rows)), wrong):
+        if isinstance(found, Explanation):
+            parts.append(lines.of(found, labels[part]))
         else:
-            parts.append(lines.of_failed(some, _reason(found.what)))
-            failed += len(some)
+            parts.append(lines.of_failed(labels[part], _line(found)))
+            failed += part.stop - part.start
     return lines.joined(parts, labels), failed
 
 
-def _by_halves(question: Question, rows: Any, part: slice, error: GPECError) -> Iterator[_Found]:
+def _by_halves(
+    question: Question, rows: Any, part: slice, error: GPECError
+) -> Iterator[tuple[slice, Explanation | GPECError]]:
     """The rows of a part that failed: those that can be explained, and each other one with its error."""
     n = part.stop - part.start
     if n == 1 or _of_all(question, rows) or _mistyped(question, rows):
-        yield _Found(part, error)
+        yield part, error
         return
     for half in (slice(part.start, part.start + n // 2), slice(part.start + n // 2, part.stop)):
         try:
-            found = _Found(half, question.ask(_some(rows, half)))
+            found = question.ask(_some(rows, half))
         except _BY_ROWS as wrong:
             yield from _by_halves(question, rows, half, wrong)
         else:
-            yield found
+            yield half, found
 
 
 def _named(question: Question, rows: Any, labels: Any, place: Place, error: GPECError) -> GPECError:
     """The error with the partition, and the first row that fails alone."""
     if _of_all(question, rows):
         return type(error)(f"{place}: {error}")
-    part, wrong = slice(0, len(rows)), error
-    while part.stop - part.start > 1:
-        middle = (part.start + part.stop) // 2
-        for half in (slice(part.start, middle), slice(middle, part.stop)):
-            try:
-                question.ask(_some(rows, half))
-            except _BY_ROWS as again:
-                part, wrong = half, again
-                break
-        else:  # together they fail, apart they do not
-            return type(error)(f"{place}, rows {place.first + part.start} to {place.first + part.stop - 1}: {error}")
-    row, label = place.first + part.start, labels[part.start]
-    shown = repr(label) if isinstance(label, str) else str(label)
-    called = "" if shown == str(row) else f" (labelled {shown})"
-    named = type(error)(f"{place}, row {row}{called}: {_reason(wrong)}")
-    named.__cause__ = wrong
-    return named
+    for part, wrong in _by_halves(question, rows, slice(0, len(rows)), error):
+        if isinstance(wrong, GPECError):
+            row, label = place.first + part.start, labels[part.start]
+            shown = repr(label) if isinstance(label, str) else str(label)
+            called = "" if shown == str(row) else f" (labelled {shown})"
+            named = type(error)(f"{place}, row {row}{called}: {_line(wrong)}")
+            named.__cause__ = wrong
+            return named
+    # together they fail, apart they do not
+    return type(error)(f"{place}, rows {place.first} to {place.first + len(rows) - 1}: {error}")
 
 
 def _of_all(question: Question, rows: Any) -> bool:
@@ -129,6 +106,5 @@ def _some(rows: Any, part: slice) -> Any:
     return rows.iloc[part] if isinstance(rows, pd.DataFrame) else rows[part]
 
 
-def _reason(error: GPECError) -> str:
-    """The message without what differs from run to run."""
-    return " ".join(_CHANGING.sub("", str(error)).split())
+def _line(error: GPECError) -> str:
+    return " ".join(error.reason.split())

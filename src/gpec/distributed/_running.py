@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Literal
 
 from gpec._progress import Progress
@@ -52,14 +51,12 @@ def running_on(scheduler: Any) -> Iterator[Any]:
         )
 
 
-def run_jobs(
-    where: Any, question: Question, jobs: list[Job], target: Path, progress: Literal["auto"] | bool
-) -> list[Told]:
+def run_jobs(where: Any, question: Question, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Told]:
     """Explain each file, and return what came of them; finished ones stay, whatever happens to the others."""
     if not jobs:
         return []
     if not isinstance(where, str):
-        return _run_on_cluster(where, question, jobs, target, progress)
+        return _run_on_cluster(where, question, jobs, progress)
     import dask
 
     sent = dask.delayed(pass_on)(question)
@@ -68,27 +65,23 @@ def run_jobs(
     return list(dask.compute(*tasks, scheduler=where))
 
 
-def _run_on_cluster(
-    client: Any, question: Question, jobs: list[Job], target: Path, progress: Literal["auto"] | bool
-) -> list[Told]:
+def _run_on_cluster(client: Any, question: Question, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Told]:
     import distributed
 
-    address, done, futures, lost = _address(client), 0, [], False
+    address, futures, lost = _address(client), [], False
     try:
         futures = client.map(_explain_there, jobs, question=send(client, question), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
                 if future.status != "finished":
                     future.result()  # raises what the task raised, or that it was cancelled
-                done += 1
                 bar.advance()
         return list(client.gather(futures))
     except distributed.KilledWorker as error:
         place = next((job.place for job, future in zip(jobs, futures, strict=True) if future.key == error.task), "?")
         raise ClusterError(
             f"{place} was with several workers when they died, most likely for lack of memory; it may be the cause, or "
-            f"a partition beside it. {done} of {len(jobs)} partitions are done and kept in {target}: give workers more "
-            "memory or fewer threads, and go on with resume=True."
+            "a partition beside it. Give workers more memory or fewer threads."
         ) from error
     except GPECError:
         raise
@@ -96,10 +89,7 @@ def _run_on_cluster(
         lost = scheduler_lost(client, error) and not any(future.status == "error" for future in futures)
         if not lost:
             raise
-        raise ClusterError(
-            f"The scheduler at {address} was lost after {done} of {len(jobs)} partitions; what is done is kept in "
-            f"{target}: start the cluster again and go on with resume=True."
-        ) from error
+        raise ClusterError(f"The scheduler at {address} was lost; start the cluster again.") from error
     finally:
         if not lost:  # a scheduler that is gone has nothing to cancel
             with suppress(Exception):

@@ -80,7 +80,8 @@ def check_attribution(
         variance = _shaped(whose[1], raw_variance, (n, d), model, start, error, _LARGEST**2)
         if (variance < 0).any():
             row, f = np.argwhere(variance < 0)[0][:2]
-            raise error(f"{whose[1]} has a negative number at row {start + row}, feature {f}.")
+            place = f" row {start + row},"
+            raise error(f"{whose[1]} has a negative number at{place} feature {f}.").at(place)
     return Attribution(values, variance, _base_values(answer.base_values, n, model, raw.shape[2:]))
 
 
@@ -148,5 +149,5 @@ def _shaped(
         raise error(
             f"{what} has {values[tuple(index)]} at row {start + index[0]}, feature {index[1]}; all numbers must be "
             f"finite and at most {limit:g} in size."
-        )
+        ).at(f" row {start + index[0]},")
     return values

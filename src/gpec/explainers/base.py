@@ -196,9 +196,8 @@ class Explainer(BaseEstimator, ABC):
         except GPECError:
             raise
         except Exception as error:
-            raise ExplainerError(
-                f"The explainer raised {type(error).__name__} on rows {start} to {last} of {n}: {error}"
-            ) from error
+            place = f" on rows {start} to {last} of {n}"
+            raise ExplainerError(f"The explainer raised {type(error).__name__}{place}: {error}").at(place) from error
         return check_attribution(answer, len(block), block.shape[1], self.model_, start)
 
     def model_rows(self, Z: FloatArray) -> int | None:
@@ -229,7 +228,8 @@ def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) 
     if error.explained is not None:
         start, last = start + error.explained[0], start + error.explained[1]
     which = f"row {start}" if start == last else f"rows {start} to {last}"
-    return type(error)(f"{str(error).rstrip('.')}; this was while explaining {which}.")
+    place = f"; this was while explaining {which}"
+    return type(error)(f"{str(error).rstrip('.')}{place}.").at(*error.places, place)
 
 
 def row_seed(seed: int, run: int, row: FloatArray) -> int:

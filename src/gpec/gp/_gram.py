@@ -75,20 +75,6 @@ class Gram:
             latest = vars(self)["_latest"] = (np.copy(h), L)
         return latest[1]
 
-    def extended(self, more: Rows) -> Gram:
-        """The same with further rows; what is known already is not computed again."""
-        fresh = Gram(self.kernel, more, self.feature)
-        joined = Gram(self.kernel, Rows.join([self.rows, more]), self.feature)
-        between = self.cross(more)[0]
-
-        def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
-            (a, diagonal), (b, _) = self.cross(X), fresh.cross(X)
-            return np.hstack((a, b)), diagonal
-
-        vars(joined)["cross"] = cross_and_diagonal
-        vars(joined)["matrix"] = np.block([[self.matrix, between.T], [between, fresh.matrix]])
-        return joined
-
     def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
         return {name: value for name, value in vars(self).items() if name not in ("cross", "_latest")}
 

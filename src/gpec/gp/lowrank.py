@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from gpec.data import Rows
 from gpec.gp._gram import Gram
 from gpec.gp._solver import Half, Solver
 from gpec.gp.evidence import Parameters
@@ -87,19 +86,6 @@ class LowRankPosterior(Posterior):
     @property
     def _low_rank(self) -> list[tuple[IntArray, _LowRankSolver]]:
         return [(features, solver) for features, solver in self._solvers if isinstance(solver, _LowRankSolver)]
-
-    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> LowRankPosterior:
-        return LowRankPosterior(
-            self.kernel,
-            Rows.join([self.rows, Rows.of(rows)]),
-            np.concatenate((self.Y, Y)),
-            np.concatenate((self.U, U)),
-            self.parameters,
-            self.jitter,
-            seed=self.seed,
-            tolerance=self.tolerance,
-            max_rank=self.max_rank,
-        )
 
 
 class _LowRankSolver(Solver):

@@ -78,10 +78,6 @@ class Posterior(ABC):
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         """The algebra of some features that share a kernel matrix."""
 
-    @abstractmethod
-    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> Posterior:
-        """The posterior given further rows, at the same parameters."""
-
     @property
     def mean(self) -> FloatArray:
         return self._gather([solver.mean for _, solver in self._solvers])
@@ -163,13 +159,3 @@ class ExactPosterior(Posterior):
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         kind = DenseSolver if gram.feature is None else OneFeatureSolver
         return kind(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter)
-
-    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> ExactPosterior:
-        more = Rows.of(rows)
-        grams = [
-            (f, solver.gram.extended(more))
-            for f, solver in self._solvers
-            if isinstance(solver, DenseSolver | OneFeatureSolver)
-        ]
-        Y, U = np.concatenate((self.Y, Y)), np.concatenate((self.U, U))
-        return ExactPosterior(self.kernel, grams[0][1].rows, Y, U, self.parameters, self.jitter, grams=grams)

@@ -121,11 +121,6 @@ class TaskPosterior(Posterior):
                 joint[:, features, features] = np.maximum(solver.predict(k, diagonal).variance - nugget, 0.0)
         return joint
 
-    def condition_on(self, rows: Any, Y: FloatArray, U: FloatArray) -> TaskPosterior:
-        gram = self._gram.extended(Rows.of(rows))
-        Y, U = np.concatenate((self.Y, Y)), np.concatenate((self.U, U))
-        return TaskPosterior(self.kernel, gram.rows, Y, U, self.parameters, self.jitter, tasks=self.tasks, gram=gram)
-
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         return np.concatenate(parts, axis=-1)[..., self._order]
 

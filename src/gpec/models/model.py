@@ -231,26 +231,27 @@ class Model:
         try:
             raw = self._predict(rows)
         except Exception as error:
+            place = f" on call {self.n_calls} (rows {start} to {start + len(Z) - 1} of {total})"
+            hint, row = self._hint(rows, Z, start)
             raise ModelCallError(
-                f"The model raised {type(error).__name__} on call {self.n_calls} (rows {start} to "
-                f"{start + len(Z) - 1} of {total}): {error}{self._hint(rows, Z, start)}",
-                (start, start + len(Z) - 1),
-            ) from error
+                f"The model raised {type(error).__name__}{place}: {error}{hint}", (start, start + len(Z) - 1)
+            ).at(place, row) from error
         self._require_untouched(rows, Z, start)
         return self._check(raw, Z, start)
 
-    def _hint(self, rows: Any, Z: FloatArray, start: int) -> str:
-        """What about the rows may have made the model raise."""
-        hint = ""
+    def _hint(self, rows: Any, Z: FloatArray, start: int) -> tuple[str, str]:
+        """What about the rows may have made the model raise, and the part of it that tells the row."""
+        hint = place = ""
         if np.isnan(Z).any():
             row, j = np.argwhere(np.isnan(Z))[0]
+            place = f" row {start + row},"
             hint += (
-                f" The rows contain missing values (as in row {start + row}, column '{self.schema.names[j]}'), which "
+                f" The rows contain missing values (as in{place} column '{self.schema.names[j]}'), which "
                 "the model may not take: impute them before fit, or put an imputer into the model."
             )
         if type(rows).__module__.startswith("polars"):
             hint += " It was given a polars DataFrame, as fit was; if it knows pandas only, pass X.to_pandas()."
-        return hint
+        return hint, place
 
     def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
         plain = isinstance(rows, np.ndarray) and self.schema.plain
@@ -269,15 +270,15 @@ class Model:
             if rows.shape == expected.shape:
                 alike = same_values(np.asarray(rows, dtype=object), np.asarray(expected, dtype=object))
                 changed = int((~alike.reshape(len(Z), -1).all(axis=1)).argmax())
+            place = f" (call {self.n_calls}, row {start + changed})"
             raise ModelOutputError(
-                f"The model changed the rows it was given (call {self.n_calls}, row {start + changed}); let it work on "
-                "a copy.",
+                f"The model changed the rows it was given{place}; let it work on a copy.",
                 (start + changed, start + changed),
-            )
+            ).at(place)
 
     def _check(self, raw: Any, Z: FloatArray, start: int) -> FloatArray:
         n = len(Z)
-        where, rows = f"on call {self.n_calls}", (start, start + n - 1)
+        where, rows = f" on call {self.n_calls}", (start, start + n - 1)
         try:
             output = np.asarray(raw)
             if output.dtype.kind not in "fiub":
@@ -286,23 +287,23 @@ class Model:
         except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
             wanted = "one number" if self.is_regressor else "one probability or one for each class"
             raise ModelOutputError(
-                f"The model returned a {type(raw).__name__} {where} that is not an array of numbers ({error}); it must "
+                f"The model returned a {type(raw).__name__}{where} that is not an array of numbers ({error}); it must "
                 f"return, for each row, {wanted}.",
                 rows,
-            ) from error
+            ).at(where) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
             wanted = f"({n}, {1 if self.is_regressor else 'classes'})"
             raise ModelOutputError(
-                f"The model returned shape {output.shape} for {n} rows {where}; expected ({n},) or {wanted}.", rows
-            )
+                f"The model returned shape {output.shape} for {n} rows{where}; expected ({n},) or {wanted}.", rows
+            ).at(where)
         output = output.reshape(n, -1)
         columns = output.shape[1]
         if self.is_regressor and columns > 1:
             raise ModelOutputError(
-                f"The model returned {columns} numbers for each row {where}; explain one at a time, for instance by "
+                f"The model returned {columns} numbers for each row{where}; explain one at a time, for instance by "
                 "passing lambda X: model.predict(X)[:, 0] with model_output='value'.",
                 rows,
-            )
+            ).at(where)
         if columns > 2 and self.threshold != 0.5:
             raise InputError(
                 f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
@@ -313,10 +314,10 @@ class Model:
             self._n_columns, self.n_classes = columns, 1 if self.is_regressor else max(columns, 2)
         elif columns != self._n_columns:
             raise ModelOutputError(
-                f"The model returned {columns} columns {where} but {self._n_columns} before; it must return the same "
+                f"The model returned {columns} columns{where} but {self._n_columns} before; it must return the same "
                 "classes on every call.",
                 rows,
-            )
+            ).at(where)
         lacks = np.isnan(Z[~np.isfinite(output).all(axis=1)][:1]).any()
         self._require(
             np.isfinite(output),
@@ -364,17 +365,18 @@ class Model:
         off = np.abs(sums - 1.0) > _SUM_SLACK
         if output.shape[1] > 1 and off.any():
             row = int(off.argmax())
+            place = f" on call {self.n_calls}, row {start + row}"
             raise ModelOutputError(
-                f"The model returned probabilities that sum to {sums[row]:.6g} on call {self.n_calls}, row "
-                f"{start + row}; if they are logits set model_output='logit', else divide each row by its sum.",
+                f"The model returned probabilities that sum to {sums[row]:.6g}{place}; if they are logits set "
+                "model_output='logit', else divide each row by its sum.",
                 (start + row, start + row),
-            )
+            ).at(place)
 
     def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str) -> None:
         """Raise at the first number of the output that is not good."""
         if not good.all():
             row, column = np.argwhere(~good)[0].tolist()
+            place = f" on call {self.n_calls}, row {start + row}"
             raise ModelOutputError(
-                f"The model returned {output[row, column]:.6g} on call {self.n_calls}, row {start + row}{complaint}",
-                (start + row, start + row),
-            )
+                f"The model returned {output[row, column]:.6g}{place}{complaint}", (start + row, start + row)
+            ).at(place)

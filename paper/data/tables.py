@@ -9,10 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpec._validation import check_choice
-from gpec.datasets._files import checked
-from gpec.datasets._registry import FILES
-from gpec.datasets.base import Dataset, stratified_split
+from gpec.datasets.base import stratified_split
 from gpec.typing import IntArray
+from paper.data._files import checked
+from paper.data._registry import FILES
+from paper.data.base import Dataset
 
 __all__ = ["census", "german_credit", "online_shoppers", "pima"]
 
@@ -164,4 +165,7 @@ def _table(
         labels, class_names, X = X[target].to_numpy(dtype=np.float64), (), X.drop(columns=target)
     train, test = stratified_split(y if class_names else np.zeros(len(y)))
     names = tuple(X.columns)
-    return Dataset(name, X, labels, names, class_names, train, test, description, tuple(categories), categories)
+    return Dataset(
+        name, X, labels, names, class_names, train, test, description,
+        categorical_features=tuple(categories), categories=categories,
+    )  # fmt: skip

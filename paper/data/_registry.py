@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpec.datasets._files import File
+from paper.data._files import File
 
 __all__ = ["CIFAR_BATCHES", "FILES", "NHANES_TABLES"]
 

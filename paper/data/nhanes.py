@@ -10,19 +10,20 @@ import numpy as np
 import pandas as pd
 
 from gpec._validation import check_choice
-from gpec.datasets._files import File, checked, data_folder
-from gpec.datasets._registry import FILES, NHANES_TABLES
-from gpec.datasets.base import Dataset, stratified_split
+from gpec.datasets.base import stratified_split
 from gpec.errors import CorruptFileError
+from paper.data._files import File, checked, data_folder
+from paper.data._registry import FILES, NHANES_TABLES
+from paper.data.base import Dataset
 
-__all__ = ["nhanes_diabetes"]
+__all__ = ["FEATURES", "nhanes_diabetes"]
 
 _KEY = "SEQN"
 _GLUCOSE_OF_DIABETES = 126  # mg/dl, fasting
 _TINY = 1e-70  # pandas reads a zero of the SAS transport format as 5.4e-79
 
 # Our name, the CDC's, its table, and the codes of "refused" and "don't know" (for diastolic pressure: no sound heard).
-_FEATURES: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
+FEATURES: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
     ("age", "RIDAGEYR", "DEMO_H", ()),
     ("sex", "RIAGENDR", "DEMO_H", ()),
     ("race", "RIDRETH3", "DEMO_H", ()),
@@ -108,7 +109,7 @@ def nhanes_diabetes(*, leaky: bool = True, unknown: Literal["drop", "negative"] 
     glucose = tables["GLU_H"]["LBXGLU"]
     told = tables["DIQ_H"]["DIQ010"].reindex(glucose.index) == 1
     X = pd.DataFrame(index=glucose.index)
-    for name, code, table, codes_of_missing in _FEATURES:
+    for name, code, table, codes_of_missing in FEATURES:
         column = tables[table][code].reindex(X.index)
         if name == "hospital_stays":
             column = column.mask(tables["HUQ_H"]["HUQ071"].reindex(X.index) == 2, 0.0)
@@ -124,8 +125,8 @@ def nhanes_diabetes(*, leaky: bool = True, unknown: Literal["drop", "negative"] 
     train, test = stratified_split(y)
     names = tuple(X.columns)
     return Dataset(
-        "nhanes_diabetes", X, y, names, ("no diabetes", "diabetes"), train, test, _DESCRIPTION, tuple(_CATEGORIES),
-        _CATEGORIES,
+        "nhanes_diabetes", X, y, names, ("no diabetes", "diabetes"), train, test, _DESCRIPTION,
+        categorical_features=tuple(_CATEGORIES), categories=_CATEGORIES,
     )  # fmt: skip
 
 

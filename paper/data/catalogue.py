@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from gpec.datasets._files import File, data_folder, is_here
-from gpec.datasets._registry import FILES
+from paper.data._files import File, data_folder, is_here
+from paper.data._registry import FILES
 
 __all__ = ["available"]
 
@@ -21,9 +21,6 @@ _SIZES = {
     "mnist": (70_000, 784, 10),
     "fashion_mnist": (70_000, 784, 10),
     "cifar10": (60_000, 3_072, 10),
-    "cosine_boundary": (1_000, 2, 2),
-    "linear_boundary": (1_000, 2, 2),
-    "absolute_boundary": (1_000, 2, 2),
 }
 
 
@@ -38,7 +35,7 @@ def available() -> pd.DataFrame:
     """
     lines = []
     for name, (rows, features, classes) in _SIZES.items():
-        files = FILES.get(name, ())
+        files = FILES[name]
         size = round(sum(file.size for file in files) / 1e6, 1)
         lines.append((name, rows, features, classes, size, all(_any_form_here(file) for file in files)))
     columns = ["name", "rows", "features", "classes", "megabytes", "cached"]

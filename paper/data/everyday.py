@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from gpec.datasets._files import File, checked
-from gpec.datasets._registry import FILES
-from gpec.datasets.base import Dataset, stratified_split
+from gpec.datasets.base import stratified_split
+from paper.data._files import File, checked
+from paper.data._registry import FILES
+from paper.data.base import Dataset
 
 __all__ = ["california_housing", "titanic"]
 
@@ -30,7 +31,7 @@ def titanic() -> Dataset:
 
 Origin: seaborn's example data, after the Encyclopedia Titanica. Licence: none stated.
 Cite: M. Waskom (2021), seaborn: statistical data visualization, Journal of Open Source Software 6(60), 3021.""",
-        _not_numbers(X),
+        categorical_features=_not_numbers(X),
     )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def california_housing() -> Dataset:
 
 Origin: the StatLib repository, in the variant of A. Geron's book. Licence: none stated (US census data).
 Cite: R. Pace and R. Barry (1997), Sparse spatial autoregressions, Statistics and Probability Letters 33, 291-297.""",
-        _not_numbers(X),
+        categorical_features=_not_numbers(X),
     )  # fmt: skip
 
 

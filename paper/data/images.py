@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpec.datasets._files import checked, data_folder, is_here
-from gpec.datasets._registry import FILES
-from gpec.datasets.base import Dataset
-from gpec.errors import CorruptFileError, IncompleteDataWarning
+from gpec.errors import CorruptFileError
+from paper.data._files import checked, data_folder, is_here
+from paper.data._registry import FILES
+from paper.data.base import Dataset
+from paper.data.errors import IncompleteDataWarning
 
 __all__ = ["cifar10", "fashion_mnist", "mnist"]
 
@@ -55,7 +56,7 @@ def cifar10() -> Dataset:
     """Photographs (60,000 colour images of 32 x 32 pixels, 10 classes), with the official split.
 
     Channels come first: ``X`` has shape (n, 3, 32, 32). A folder named by ``GPEC_DATA`` may hold only some of the
-    official binary batches; those are read, and an :class:`~gpec.errors.IncompleteDataWarning` says how many images
+    official binary batches; those are read, and an ``IncompleteDataWarning`` says how many images
     there are.
     """
     files = FILES["cifar10"]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpec.errors import CorruptFileError, DownloadError, MissingExtraError
+from gpec.errors import CorruptFileError, MissingExtraError
+from paper.data.errors import DownloadError
 
 __all__ = ["File", "checked", "data_folder", "is_here"]
 
@@ -146,7 +147,7 @@ def _download(url: str, path: Path, sha256: str | None) -> None:
         import requests
     except ImportError as error:
         raise MissingExtraError(
-            'Downloading data needs pooch and requests: pip install "gpec[data]" (or set GPEC_DATA to a folder that '
+            "Downloading data needs pooch and requests: pip install pooch requests (or set GPEC_DATA to a folder that "
             "has the data)."
         ) from error
     pooch.get_logger().setLevel("WARNING")
