@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gpec
+from gpec._files import replacing
 
 __all__ = ["HERE", "OUT", "Run", "Size", "mean_and_error", "plus_minus"]
 
@@ -107,9 +107,8 @@ class Run:
             "seconds": self.seconds,
             "values": self.values,
         }
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
-        temporary.write_text(json.dumps(document, indent=1) + "\n")
-        os.replace(temporary, self.path)
+        with replacing(self.path) as new:
+            new.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def mean_and_error(numbers: Any) -> tuple[float, float]:

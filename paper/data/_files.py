@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpec._files import replacing
 from gpec.errors import CorruptFileError, MissingExtraError
 from paper.data.errors import DownloadError
 
@@ -111,7 +112,8 @@ def _keep_sum(path: Path, inspect: Callable[[Path], Any] | None) -> None:
     try:
         if inspect is not None:
             inspect(path)
-        _write(_note(path), f"{_sum(path)}  {path.name}\n".encode())
+        with replacing(_note(path)) as new:
+            new.write_text(f"{_sum(path)}  {path.name}\n")
     except BaseException:  # Ctrl-C, too: a file nobody looked at must not stay
         path.unlink(missing_ok=True)
         raise
@@ -128,17 +130,6 @@ def _make_folder(folder: Path) -> None:
             f"The cache folder {folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to one that can, or "
             "GPEC_DATA to a folder that has the data."
         ) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _download(url: str, path: Path, sha256: str | None) -> None:
@@ -194,7 +185,8 @@ def _download_member(file: File, path: Path) -> None:
             for member in tar:
                 content = tar.extractfile(member) if member.isfile() else None
                 if content is not None:
-                    _write(path.parent / Path(member.name).name, content.read())
+                    with replacing(path.parent / Path(member.name).name) as new:
+                        new.write_bytes(content.read())
     except (tarfile.TarError, EOFError, OSError) as error:
         raise CorruptFileError(f"{archive} cannot be unpacked ({error}); it was not kept, so try again.") from error
     finally:
