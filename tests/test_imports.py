@@ -18,6 +18,8 @@ ROOMS = [
     "_fingerprint",
     "_files",
     "_checkpoint",
+    "_colors",
+    "_numbers",
     "_progress",
     "_shapes",
     "_validation",

@@ -18,7 +18,6 @@ from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
 
-_SHOWN, _SHOWN_ROWS = 12, 4  # lines in print, and rows that share them
 # Arrays with the axes (row, feature[, output]), and those that lack the feature axis.
 _FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
 _BY_ROW = ("base_values", "predictions")
@@ -141,33 +140,9 @@ class Explanation:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"{self._summary()}\n{self._table()}" if self.axes and self.values.size else self._summary()
+        from gpec.report import text_table
 
-    def _table(self) -> str:
-        """The largest attributions of one row, or of each of the first rows, with their bounds."""
-        from gpec.report import show
-
-        lines, rows = _SHOWN, 1
-        first = self
-        if "row" in self.axes and len(self) > 1:
-            lines = 1 if self.axes == ("row",) else _SHOWN // _SHOWN_ROWS
-            rows = min(len(self), _SHOWN // lines)
-            first = self[:rows]
-        frame = first.to_frame()
-        names = [*self.axes, "data", "value", "lower", "upper"]
-        order = np.argsort(-np.abs(first.values).reshape(rows, -1), axis=1, kind="stable")[:, :lines]
-        each = first.values.size // rows
-        frame = frame[names].iloc[(order + each * np.arange(rows)[:, None]).ravel()]
-        frame["data"] = [show(value) for value in frame["data"]]
-        text = frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
-        if each > lines:
-            text += f"\n... and {each - lines} smaller ones" + (" of each row" if rows > 1 else "")
-        return text + (f"\n... and {len(self) - rows} more rows" if len(self) > rows and rows > 1 else "")
-
-    def _summary(self) -> str:
-        axes = ", ".join(f"{size} {name}s" for name, size in zip(self.axes, self.shape, strict=True))
-        spread = f"; mean std {float(np.mean(self.std)):.3g}" if self.values.size else ""
-        return f"Explanation({axes or 'one value'}{spread})"
+        return text_table(self)
 
     def __getitem__(self, key: Any) -> Explanation:
         if isinstance(key, str) and self.axes[:2] == ("row", "feature"):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from gpec._numbers import level_text
 from gpec.calibration import Scores, rows_needed
 from gpec.errors import CorruptFileError, InputError
 from gpec.typing import FloatArray
@@ -41,7 +42,7 @@ class IntervalRule(ABC):
 
     def statement(self, level: float) -> str:
         """What the interval promises and how that was checked, in one sentence."""
-        return f"The {_percent(level)} interval comes from the rule '{self.promise}'."
+        return f"The {level_text(level)} interval comes from the rule '{self.promise}'."
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The attributions that the interval is about: a mixture of normals, means and deviations ``(*axes, K)``."""
@@ -91,7 +92,7 @@ class Latent(IntervalRule):
 
     def statement(self, level: float) -> str:
         return (
-            f"The {_percent(level)} interval is that of the latent explanation, as in the paper: it tells where "
+            f"The {level_text(level)} interval is that of the latent explanation, as in the paper: it tells where "
             "explanations are uncertain, but promises no coverage."
         )
 
@@ -211,7 +212,7 @@ class SimilarRows(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"Over rows and the rows similar to them, {_percent(level)} of the attributions of similar rows lie "
+            f"Over rows and the rows similar to them, {level_text(level)} of the attributions of similar rows lie "
             f"inside, where a similar row is {self.phrase}; {self.checked(level)}."
         )
 
@@ -243,7 +244,7 @@ class Value(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"Were the explainer run on the row, its answer would lie inside for {_percent(level)} of rows; "
+            f"Were the explainer run on the row, its answer would lie inside for {level_text(level)} of rows; "
             f"{self.checked(level)}."
         )
 
@@ -269,10 +270,6 @@ def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) ->
         enough = share >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(high)
-
-
-def _percent(level: float) -> str:
-    return f"{100 * level:.4g}%"
 
 
 def _normal(std: FloatArray, level: float) -> FloatArray:

@@ -17,10 +17,12 @@ from gpec.errors import InputError
 from gpec.typing import FloatArray
 
 __all__ = [
+    "SIGN_WORDS",
     "firm_share",
     "firm_share_of",
     "half_width_of_mean",
     "rank_certainty",
+    "row_levels",
     "sign_certainty",
     "trust_levels",
     "trust_words",
@@ -31,6 +33,8 @@ Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 
 # Certainty of the sign from which a word applies.
 _FIRM, _LIKELY = 0.975, 0.84
+_HOLDS, _TURNS = 0.975, 0.5  # firm share of a row
+SIGN_WORDS = ("firm", "likely", "unclear")
 _DRAWS = 320  # of the attributions of a row, shared out among its similar rows
 _NUMBERS = 4_000_000  # drawn at once
 
@@ -80,7 +84,7 @@ def trust_words(explanation: Explained) -> Words:
     return words_of(sign_certainty(explanation))
 
 
-def words_of(certainty: FloatArray, words: tuple[str, str, str] = ("firm", "likely", "unclear")) -> Words:
+def words_of(certainty: FloatArray, words: tuple[str, str, str] = SIGN_WORDS) -> Words:
     """The word for each certainty of a sign."""
     return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)
 
@@ -116,6 +120,11 @@ def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -
 def firm_share(explanation: Explained) -> FloatArray:
     """Share of a row's total attribution that is carried by features of firm sign, ``(n,)`` or ``(n, c)``."""
     return firm_share_of(explanation, sign_certainty(explanation))
+
+
+def row_levels(share: FloatArray) -> Words:
+    """How far each row can be trusted, by its firm share: "high" from 97.5% on, "low" below 50%, else "medium"."""
+    return np.where(share >= _HOLDS, "high", np.where(share < _TURNS, "low", "medium")).astype(object)
 
 
 def firm_share_of(explanation: Explained, certainty: FloatArray) -> FloatArray:

@@ -6,17 +6,19 @@ import pickle
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gpec
 from explanation_helpers import CLASSES, explanation
 from gpec import _files
 from gpec._fingerprint import fingerprint
+from gpec._numbers import number
 from gpec.app import _opened
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._drawing import plain
 from gpec.app._opened import Library, read_opened
-from gpec.app._rows import level_of, selected_rows
+from gpec.app._rows import selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
 
 ALL = ["high", "medium", "low"]
@@ -215,7 +217,7 @@ def judged(tmp_path, firm):
 def test_rows_are_sorted_by_trust(tmp_path):
     opened = judged(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
     np.testing.assert_allclose(opened.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
-    assert level_of(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
+    assert gpec.trust.row_levels(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
     assert selected_rows(opened, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
     assert selected_rows(opened, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
     assert selected_rows(opened, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
@@ -248,7 +250,7 @@ def test_bars_and_table_show_the_numbers():
         np.testing.assert_allclose(np.asarray(bar.x) + bar.error_x.array, e.upper[i, features])
         np.testing.assert_allclose(np.asarray(bar.x) - bar.error_x.arrayminus, e.lower[i, features])
     texts = everything(table(e, ["a", "b"], features))
-    assert f"{e.values[1, features[0]]:+.3g}".replace("-", "\u2212") in texts
+    assert number(e.values[1, features[0]], e.values, sign=True) in texts
     assert len([text for text in texts if " to " in text]) == 6
     assert not [text for text in everything(table(e, ["a", "b"], features, judged=False)) if " to " in text]
 
@@ -260,12 +262,22 @@ def test_markup_stays_text():
     assert list(figure.layout.yaxis.ticktext)[:2] == ["&lt;script&gt;x&lt;/script&gt;", "&lt;b&gt;&amp;"]
     assert figure.data[0].name == "row &lt;i&gt;r&lt;/i&gt;"
     assert "<script>x</script>" in everything(table(e, list("abcd"), features))  # dash escapes texts itself
-    assert plain("x" * 50) == "x" * 33 + "…"
+    assert plain("x" * 50) == "x" * 22 + "…" + "x" * 11
 
 
 def test_missing_and_odd_values_are_shown():
-    data = np.array([[np.nan, "<u>", 1.5]], dtype=object)
-    texts = " ".join(everything(table(explanation(n=1, data=data), ["a"], np.array([0, 1, 2]))))
-    assert "value missing" in texts
-    assert "value <u>" in texts
-    assert "value 1.5" in texts
+    values = [np.nan, None, pd.NaT, pd.NA, "<u>", 1.5, pd.Timestamp("2021-03-01")]
+    e = explanation(n=1, d=7, data=np.array([values], dtype=object), feature_names=list("abcdefg"))
+    texts = [text.partition(",")[0] for text in everything(table(e, ["a"], np.arange(7))) if text.startswith("value")]
+    assert texts == [*["value missing"] * 4, "value <u>", "value 1.5", "value 2021-03-01"]
+
+
+def test_rows_are_found_by_missing_values_and_names(tmp_path):
+    data = np.array([[None, pd.NaT], [np.nan, 1.5], ["x", pd.NA]], dtype=object)
+    e = explanation(
+        n=3, d=2, data=data, feature_names=["a", "b"], row_names=np.array(["r", None, pd.NaT], dtype=object)
+    )
+    e.save(tmp_path / "e.gpec")
+    opened = read_opened(tmp_path / "e.gpec", "e.gpec")
+    assert opened.labels == ["r", "missing", "missing"]
+    assert opened.texts == ["r a=missing b=missing", "missing a=missing b=1.5", "missing a=x b=missing"]

@@ -73,7 +73,7 @@ def test_the_explainer_is_the_exact_one():
     other = gpec.GPEC(fit.model, "exact", background=fit.background, random_state=0, progress=False, **settings)
     own = other.fit(place_of("line").X).explain(np.array([[1.0, -2.0]]))
     reading = reading_at(controls, (1.0, -2.0), 1)
-    assert reading.value == pytest.approx(own.values[0, 1], abs=1e-9)
+    assert reading.e.values == pytest.approx(own.values[0, 1], abs=1e-9)
 
 
 @pytest.mark.parametrize("meaning", [PAPER, SIMILAR])
@@ -83,14 +83,14 @@ def test_the_surface_and_the_reading_agree(meaning):
     i, j = 7, 11
     for feature in (0, 1):
         reading = reading_at(controls, (float(surface.x[j]), float(surface.y[i])), feature)
-        assert reading.upper - reading.lower == pytest.approx(surface.width[i, j, feature], rel=1e-6)
-        assert reading.lower <= reading.value <= reading.upper
+        assert reading.e.upper - reading.e.lower == pytest.approx(surface.width[i, j, feature], rel=1e-6)
+        assert reading.e.lower <= reading.e.values <= reading.e.upper
 
 
 def test_the_paper_s_interval_is_made_of_both_parts():
     reading = reading_at(replace(LINE, noise=0.05), (3.0, 1.0), 0)
-    half = 1.959963984540054 * np.hypot(reading.boundary_std, reading.noise_std)
-    assert (reading.lower, reading.upper) == pytest.approx((reading.value - half, reading.value + half))
+    half = 1.959963984540054 * reading.e.std
+    assert (reading.e.lower, reading.e.upper) == pytest.approx((reading.e.values - half, reading.e.values + half))
 
 
 def test_distance_to_a_line():

@@ -71,6 +71,18 @@ def test_bad_groups(make_auto, frame, groups, error, words):
         make_auto(groups=groups).fit(frame)
 
 
+def test_what_is_missing_in_a_group_is_called_so():
+    days = pd.to_datetime(["2021-03-01", "2021-03-02", None])
+    frame = pd.DataFrame({"town": ["ulm", None, "bonn"], "since": days, "age": [1.5, np.nan, 3.0]})
+    schema, Z = Schema.learn(frame)
+    (texts,) = Groups.of({"all": list(frame.columns)}, schema).data(Z, schema).T
+    assert texts.tolist() == [
+        "town=ulm, since=2021-03-01, age=1.5",
+        "town=missing, since=2021-03-02, age=missing",
+        "town=bonn, since=missing, age=3",
+    ]
+
+
 def test_groups_of_categories_share_all_their_coordinates():
     table = pd.DataFrame({"colour": ["red", "blue", "green"], "size": [1.0, 2.0, 3.0], "kind": ["a", "b", "a"]})
     schema, _ = Schema.learn(table)

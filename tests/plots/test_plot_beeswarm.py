@@ -7,9 +7,10 @@ import pytest
 from matplotlib.colors import to_hex, to_rgba
 
 from drawn import constant, dots_of, draw_all, made, mixed, notes, tick_texts
+from gpec._colors import GREY
 from gpec.errors import InputError
 from gpec.plots import beeswarm
-from gpec.plots._style import GREY, LOW_TO_HIGH
+from gpec.plots._style import LOW_TO_HIGH
 from gpec.plots._values import as_dates, as_numbers, spread
 
 
@@ -68,7 +69,7 @@ def test_the_legend_shows_opacities_with_their_widths():
     ax = beeswarm(made())
     low, high = np.quantile(made().width, [0.05, 0.95])
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == [f"width {low:.2g}", f"width {(low + high) / 2:.2g}", f"width {high:.2g}"]
+    assert texts == [f"width {width:.2f}" for width in (low, (low + high) / 2, high)]
     assert [line.get_alpha() for line in ax.get_legend().get_lines()] == pytest.approx([1.0, 0.59, 0.18])
     assert beeswarm(made(), legend=False).get_legend() is None
 

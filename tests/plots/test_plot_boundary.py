@@ -87,7 +87,7 @@ class TestWay:
         x, y = named(ax, "way along it").get_data()
         # both neighbours of an end lie on one side of it: the way goes straight to the second
         np.testing.assert_allclose(np.column_stack((x, y)), np.delete(HALF_CIRCLE, [1, 98], axis=0))
-        assert [t.get_text() for t in ax.get_legend().get_texts()][1:3] == ["way along it: 3.14", "straight: 2"]
+        assert [t.get_text() for t in ax.get_legend().get_texts()][1:3] == ["way along it: 3.14", "straight: 2.00"]
 
     def test_the_way_of_a_gpec_goes_through_its_points(self, fitted):
         ends = fitted.X_explained_[:2]

@@ -86,6 +86,14 @@ def test_features_furthest_from_the_diagonal_are_named():
     )
 
 
+def test_no_two_features_look_alike():
+    e = explanation(6, 20, feature_names=[f"x{i}" for i in range(20)])
+    ax = calibration(e, e.values, by_feature=True, max_features=20, levels=[0.5])
+    curves = [line for line in ax.lines if line.get_label().startswith("x")]
+    assert len(curves) == 20
+    assert len({(line.get_marker(), line.get_linestyle()) for line in curves}) == 20
+
+
 def test_classes_are_counted_together_or_one_is_chosen():
     e, truth = explanation(n=10, classes=4), np.random.default_rng(4).normal(size=(10, 3, 4))
     each = [counted(e[:, :, c], truth[:, None, :, c], 0.7) for c in range(4)]

@@ -1,8 +1,6 @@
 import inspect
 
 import matplotlib as mpl
-import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
@@ -10,7 +8,7 @@ import gpec.plots
 from drawn import NASTY, draw_all, made, mixed
 from gpec.errors import InputError
 from gpec.plots import _choice
-from gpec.plots._style import is_missing, label, plain, promise_label, shorten, show_number, unit_label
+from gpec.plots._style import label, look, plain, promise_label, unit_label
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +34,10 @@ def _close():
 )
 def test_the_picture_that_suits(monkeypatch, e, kind):
     asked = []
-    for name, function in _choice._KINDS.items():
-        monkeypatch.setitem(
-            _choice._KINDS, name, lambda *a, name=name, function=function, **k: asked.append(name) or function(*a, **k)
+    for name in _choice._KINDS:
+        function = getattr(gpec.plots, name)
+        monkeypatch.setattr(
+            gpec.plots, name, lambda *a, name=name, function=function, **k: asked.append(name) or function(*a, **k)
         )
     assert isinstance(draw_all(e.plot()), Axes)
     assert asked == [kind]
@@ -110,46 +109,10 @@ def test_any_name_is_drawn_as_it_is(name):
 
 
 def test_long_names_keep_both_ends():
-    assert shorten("abcdefghij", 10) == "abcdefghij"
-    assert shorten("abcdefghijk", 10) == "abcdef…ijk"
-    assert len(shorten("x" * 500)) == 36
+    assert len(label("x" * 500)) == 36
     assert label("start" + "-" * 60 + "end", 3.14159, width=30) == "start" + "-" * 10 + "…" + "----end = 3.14"
     assert label("price", "a" * 70, width=20) == "price = aaaaaa…aaa"
     assert len(label("a" * 70, "b" * 70)) <= 40
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (3.14159, "3.14"),
-        (3.0, "3"),
-        (-0.0, "0"),
-        (1234.5, "1234"),
-        (1234567.0, "1.23e+06"),
-        (0.000123456, "0.000123"),
-        (np.float32(0.1), "0.1"),
-        (7, "7"),
-        (True, "True"),
-        ("red", "red"),
-        (None, "missing"),
-        (np.nan, "missing"),
-        (np.datetime64("2021-03-01"), "2021-03-01"),
-    ],
-)
-def test_values_are_short(value, shown):
-    assert show_number(value) == shown
-
-
-def test_missing_of_all_kinds():
-    assert is_missing(np.array([1.0, np.nan, None, pd.NA, pd.NaT, "a", ""], dtype=object)).tolist() == [
-        False,
-        True,
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
 
 
 def test_the_promise_in_a_few_words():
@@ -158,3 +121,9 @@ def test_the_promise_in_a_few_words():
     assert unit_label(e) == "attribution to sick (probability)"
     assert unit_label(made(5, 3, 2)) == "attribution (probability)"
     assert unit_label(made(output_names="0", diagnostics={})) == "attribution to class 0"
+
+
+def test_many_curves_are_told_apart_with_and_without_colours():
+    looks = [look(rank) for rank in range(32)]
+    assert len({(each["linestyle"], each["marker"]) for each in looks}) == 32
+    assert len({(each["linestyle"], each["color"]) for each in looks[:28]}) == 28

@@ -131,7 +131,7 @@ def test_odd_columns(e):
 def test_intervals_all_alike_need_no_colour_bar():
     ax = scatter(constant(0.1)[:, 0])
     assert len(ax.figure.axes) == 1
-    assert notes(ax)[0].endswith("all 0 wide")
+    assert notes(ax)[0].endswith("all 0.00 wide")
     assert len(scatter(made(9, 1)).figure.axes) == 2
     assert len(scatter(made(9, 1), legend=False).figure.axes) == 1
 

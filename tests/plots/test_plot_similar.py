@@ -58,7 +58,7 @@ def test_answers_are_told_in_the_title_and_by_colours_from_0_to_1():
     _, others = pair(predictions=np.array([10.0, 12.0, 14.0]))
     ax = similar(e, others)
     assert dots_of(ax)[0].get_clim() == (10.0, 14.0)
-    assert ax.get_title() == "model's answer 0.900; similar rows 10 to 14"
+    assert ax.get_title() == "model's answer 0.900; similar rows 10.0 to 14.0"
 
 
 def test_without_answers_there_is_no_title_and_no_colour_bar():

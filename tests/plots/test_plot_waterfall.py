@@ -5,7 +5,6 @@ import pytest
 from drawn import NASTY, bars_of, constant, draw_all, made, mixed, notes, tick_texts, whiskers_of
 from gpec.errors import InputError
 from gpec.plots import waterfall
-from gpec.plots._marks import signed
 from gpec.promises import SimilarRows
 
 
@@ -48,7 +47,7 @@ def test_an_answer_of_zero_shows_no_rounding_error():
     )
     assert e.base_values[0] + e.values.sum() != 0.0
     ax = waterfall(e[0])
-    assert notes(ax)[2:4] == ["0.400", "0"]
+    assert notes(ax)[2:4] == ["0.400", "0.000"]
     assert tick_texts(ax)[-1] == "model's answer"
 
 
@@ -60,7 +59,7 @@ def test_without_base_values_it_starts_at_zero_and_says_so():
 
 @pytest.mark.parametrize(
     ("answer", "last", "note"),
-    [(0.2, "model's answer", ""), (None, "sum", ""), (0.75, "sum", "; the model's answer is 0.75")],
+    [(0.2, "model's answer", ""), (None, "sum", ""), (0.75, "sum", "; the model's answer is 0.750")],
 )
 def test_the_answer_is_named_only_where_the_steps_reach_it(answer, last, note):
     ax = waterfall(small(predictions=None if answer is None else np.array([answer]))[0])
@@ -144,10 +143,3 @@ def test_wrong_shapes_get_a_sentence():
             waterfall(wrong)
     with pytest.raises(InputError, match="max_features=0 must be at least 1"):
         waterfall(made()[0], max_features=0)
-
-
-def test_numbers_have_as_many_decimals_as_the_largest_needs():
-    minus = "\N{MINUS SIGN}"
-    assert [signed(x, 0.25) for x in (0.25, -0.01234, 1e-9, -1e-9)] == ["+0.250", f"{minus}0.012", "0", "0"]
-    assert [signed(x, 1234.0) for x in (1234.0, -0.6)] == ["+1234", f"{minus}1"]
-    assert signed(0.0, 0.0) == "0"

@@ -6,6 +6,7 @@ import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from report_helpers import NASTY, nasty
 
@@ -123,9 +124,20 @@ def test_print_shows_attributions_of_several_rows():
     for line in lines[2:14]:
         row, feature, _, *numbers = line.split()
         expected = frame[(frame["row"] == int(row)) & (frame["feature"] == feature)].iloc[0]
-        assert [float(x) for x in numbers] == pytest.approx([*expected[["value", "lower", "upper"]]], rel=1e-3)
+        assert [float(x) for x in numbers] == pytest.approx([*expected[["value", "lower", "upper"]]], abs=0.006)
     assert [line.split()[0] for line in lines[2:14]] == [str(i) for i in range(4) for _ in range(3)]
-    assert lines[14:] == ["... and 5 more rows"]
+    assert lines[14:] == ["... and 5 more rows; e[i] shows one, e.to_html(path) all of them"]
+
+
+def test_what_is_missing_is_called_so():
+    data = np.array([[None, np.nan, pd.NaT], [pd.NA, "x", pd.Timestamp("2021-03-01")]], dtype=object)
+    names = np.array([pd.NaT, None], dtype=object)
+    e = explanation(2, 3, data=data, row_names=names, feature_names=["a", "b", "c"])
+    cells = Cells(e._repr_html_()).rows[1:]
+    assert [line[0] for line in cells] == ["missing", *[""] * 5]
+    assert sorted(line[2] for line in cells) == ["2021-03-01", *["missing"] * 4, "x"]
+    assert not re.search("None|NaT|NaN|nan|NA", repr(e) + e._repr_html_())
+    assert repr(e).split().count("missing") == 6 + 4
 
 
 def test_print_of_several_classes_names_the_class():

@@ -8,6 +8,8 @@ from report_helpers import NASTY, nasty
 
 from browser_helpers import BROWSER, browser, console_errors, resize, wait_for
 from explanation_helpers import CLASSES, explanation
+from gpec._numbers import decimals_for, share_text, shorten
+from gpec._numbers import number as in_words
 from gpec.promises import SimilarRows
 from gpec.trust import firm_share
 
@@ -113,6 +115,18 @@ def test_tables_and_charts_come_up(page):
     for chart in ("overall", "waterfall"):
         assert driver.execute_script(f"return document.querySelectorAll('#{chart} .bars .point').length") >= 3
     assert text(driver, "#row-title") == f"Row person {order[0]}"
+
+
+def test_the_script_writes_numbers_as_python_does(page):
+    """All numbers of a page have the decimals of the largest; ties may be rounded either way, so there are none."""
+    for like in (0.25, 3.0, 1234.0, 1e-9, 1e12):
+        for value in (0.0, -0.0, 0.123456, -0.012344, -3.0, 1234.6, -1e-9, 7.77e11):
+            asked = [value, decimals_for(like)]
+            assert page.execute_script("return plainNumber(...arguments)", *asked) == in_words(value, like)
+            assert page.execute_script("return signedNumber(...arguments)", *asked) == in_words(value, like, sign=True)
+    for share in (0.0, 0.001, 0.234, 0.996, 1.0):
+        assert page.execute_script("return percent(arguments[0])", share) == share_text(share)
+    assert page.execute_script("return shortened('abcdefghijk', 10)") == shorten("abcdefghijk", 10)
 
 
 def test_click_shows_the_row(page):

@@ -124,7 +124,7 @@ def test_values_of_rows_are_readable(written):
     data = np.array(values, dtype=object)[:, None]
     e = explanation(10, 1, data=data, feature_names=["what"])
     (column,) = written(e).data["columns"]
-    expected = ["1", "123456789", "0.12346", "1e-09", None, None, None, "2020-02-03", "True", "x" * 59 + "…"]
+    expected = ["1", "123456789", "0.12346", "1e-09", None, None, None, "2020-02-03", "True", "x" * 40 + "…" + "x" * 19]
     assert column == {"number": False, "texts": expected}
 
 

@@ -10,12 +10,18 @@ from typing import Any
 
 from rich.console import Console
 
-from gpec.app import playground, your_data
+from gpec._colors import LIGHT, css
 from gpec.app._opened import LARGEST_UPLOAD, Library
 from gpec.app._server import serve
 from gpec.errors import MissingExtraError
 
 __all__ = ["make_app", "run"]
+
+_PAGES = {"playground": "Playground", "your-data": "Your data"}
+_TURN = (
+    "function(page) { window.setTimeout(() => window.dispatchEvent(new Event('resize')), 50);"
+    " return [page !== 'playground', page !== 'your-data']; }"
+)
 
 
 def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
@@ -24,12 +30,14 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
     Everything it needs comes from this machine. It never unpickles: files are gpec archives or refused.
     """
     try:
-        from dash import Dash, html
+        from dash import Dash, Input, Output, dcc, html
     except ImportError as error:
         raise MissingExtraError('The page needs dash and plotly: pip install "gpec[app]".') from error
+    from gpec.app import playground, your_data
+
     library = Library()
     names = [library.open_path(path) for path in files]
-    app = Dash(
+    app: Any = Dash(
         "gpec",
         title="gpec",
         update_title="",
@@ -37,19 +45,21 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
         serve_locally=True,
     )
+    app.index_string = app.index_string.replace("{%css%}", f"<style>:root {{ {css(LIGHT)} }}</style>{{%css%}}")
     app.server.config["MAX_CONTENT_LENGTH"] = 2 * LARGEST_UPLOAD  # as text a file grows by a third
+    motto = html.Span("an honest error bar on every feature attribution", className="motto")
+    start = "your-data" if names else "playground"
     app.layout = html.Div(
         [
-            html.Header(
-                [html.H1("gpec"), html.Span("an honest error bar on every feature attribution", className="motto")]
-            ),
-            _switch("your-data" if names else "playground"),
+            html.Header([html.H1("gpec"), motto]),
+            dcc.RadioItems(_PAGES, start, id="page", inline=True, className="switch"),
             html.Main(playground.layout(), id="page-playground"),
             html.Main(your_data.layout(names), id="page-your-data"),
         ],
         className="page",
     )
-    _turn_pages(app)
+    hidden = [Output(f"page-{page}", "hidden") for page in _PAGES]
+    app.clientside_callback(_TURN, *hidden, Input("page", "value"))
     playground.connect(app)
     your_data.connect(app, library)
     return app
@@ -82,22 +92,3 @@ def run(
         if open_browser:
             webbrowser.open(address)  # the server is listening already
         server.serve_forever()
-
-
-def _switch(start: str) -> Any:
-    from dash import dcc
-
-    pages = [{"label": "Playground", "value": "playground"}, {"label": "Your data", "value": "your-data"}]
-    return dcc.RadioItems(pages, start, id="page", inline=True, className="switch")
-
-
-def _turn_pages(app: Any) -> None:
-    from dash import Input, Output
-
-    app.clientside_callback(
-        "function(page) { window.setTimeout(() => window.dispatchEvent(new Event('resize')), 50);"
-        " return [page !== 'playground', page !== 'your-data']; }",
-        Output("page-playground", "hidden"),
-        Output("page-your-data", "hidden"),
-        Input("page", "value"),
-    )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
+from dash import html
 
-from gpec.app._drawing import BLUE, FONT, GREY, INK, ORANGE, plain
-from gpec.app._words import number
+from gpec._colors import FAINT, GREY, INK, PALETTE
+from gpec._numbers import number, value_text
+from gpec.app._drawing import layout, plain
 from gpec.explanation import Explanation
 from gpec.trust import trust_levels
 from gpec.typing import IntArray
 
 __all__ = ["MOST_COMPARED", "compared_features", "draw_comparison", "table"]
 
-MOST_COMPARED = 4
+_PATTERNS = ("", "/", ".", "x")  # so that rows are told apart in print, too
+MOST_COMPARED = len(_PATTERNS)
 _MOST_FEATURES = 12
-# Okabe and Ito's colours and patterns, so that rows are told apart in print, too.
-_LOOKS = ((BLUE, ""), (ORANGE, "/"), ("#009E73", "."), ("#CC79A7", "x"))
 
 
 def compared_features(rows: Explanation) -> IntArray:
@@ -28,95 +30,60 @@ def compared_features(rows: Explanation) -> IntArray:
 
 def draw_comparison(rows: Explanation, labels: list[str], features: IntArray) -> Any:
     """One bar for each row and feature, with its interval."""
-    import plotly.graph_objects as go
-
-    places = np.arange(len(features))
-    lower, upper = rows.interval()
+    shown = rows[:, features]
+    lower, upper = shown.interval()
     bars = [
         go.Bar(
-            x=rows.values[i, features],
-            y=places,
+            x=shown.values[i],
+            y=np.arange(len(features)),
             orientation="h",
-            name=f"row {plain(labels[i])}",
-            marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "white", "size": 6}},
+            name=f"row {plain(label)}",
+            marker={"color": PALETTE[i], "pattern": {"shape": _PATTERNS[i], "fgcolor": "white", "size": 6}},
             error_x={
                 "type": "data",
-                "array": upper[i, features] - rows.values[i, features],
-                "arrayminus": rows.values[i, features] - lower[i, features],
+                "array": upper[i] - shown.values[i],
+                "arrayminus": shown.values[i] - lower[i],
                 "color": INK,
                 "thickness": 1.2,
                 "width": 3,
             },
             hovertemplate="%{x:.3g}<extra>%{fullData.name}</extra>",
         )
-        for i, (colour, pattern) in enumerate(_LOOKS[: len(labels)])
+        for i, label in enumerate(labels)
     ]
-    names = [plain(rows.feature_names[j], 22) for j in features]
-    height = 110 + len(features) * (16 + 14 * len(labels))
-    return go.Figure(bars, _layout(names, height))
-
-
-def _layout(names: list[str], height: int) -> dict[str, Any]:
-    return {
-        "barmode": "group",
-        "bargap": 0.28,
-        "height": height,
-        "yaxis": {
-            "tickvals": list(range(len(names))),
-            "ticktext": names,
-            "autorange": "reversed",
-            "automargin": True,
-            "fixedrange": True,
-        },
-        "xaxis": {
-            "title": {"text": "attribution", "standoff": 6},
-            "zerolinecolor": GREY,
-            "nticks": 5,
-            "tickangle": 0,
-            "gridcolor": "#e6e6e6",
-            "fixedrange": True,
-        },
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 16, "t": 36, "b": 44},
-        "plot_bgcolor": "white",
-        "paper_bgcolor": "rgba(0,0,0,0)",
-    }
+    names = {"tickvals": np.arange(len(features)), "ticktext": [plain(name, 22) for name in shown.feature_names]}
+    return go.Figure(
+        bars,
+        layout(
+            {"title": {"text": "attribution"}, "zerolinecolor": GREY, "nticks": 5, "tickangle": 0, "gridcolor": FAINT},
+            {**names, "autorange": "reversed", "automargin": True},
+            margin={"l": 8, "r": 16, "t": 36, "b": 44},
+            barmode="group",
+            bargap=0.28,
+            height=110 + len(features) * (16 + 14 * len(labels)),
+            legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        ),
+    )
 
 
 def table(rows: Explanation, labels: list[str], features: IntArray, *, judged: bool = True) -> Any:
     """The same in numbers: the row's value, its attribution, and the interval with a word on its sign, or the noise."""
-    from dash import html
+    shown = rows[:, features]
+    (lower, upper), words = shown.interval(), trust_levels(shown)
 
-    lower, upper = rows.interval()
-    words = trust_levels(rows)
-    head = html.Tr([html.Th("feature"), *(html.Th(f"row {label}") for label in labels)])
-    lines = [
-        html.Tr(
+    def cell(i: int, j: int) -> Any:
+        value, low, high = (number(array[i, j], shown.values, sign=True) for array in (shown.values, lower, upper))
+        return html.Td(
             [
-                html.Th(str(rows.feature_names[j]), scope="row"),
-                *(
-                    html.Td(
-                        [
-                            html.Div(f"{number(rows.values[i, j], signed=True)}", className="attribution"),
-                            html.Div(
-                                f"{number(lower[i, j], signed=True)} to {number(upper[i, j], signed=True)}"
-                                if judged
-                                else f"noise ± {number(rows.std[i, j])}"
-                            ),
-                            html.Small(f"value {_value(rows.data[i, j])}" + judged * f", trust {words[i, j]}"),
-                        ]
-                    )
-                    for i in range(len(labels))
-                ),
+                html.Div(value, className="attribution"),
+                html.Div(f"{low} to {high}" if judged else f"noise ± {number(shown.std[i, j], shown.values)}"),
+                html.Small(f"value {value_text(shown.data[i, j])}" + judged * f", trust {words[i, j]}"),
             ]
         )
-        for j in features
+
+    head = html.Tr([html.Th("feature"), *(html.Th(f"row {label}") for label in labels)])
+    lines = [
+        html.Tr([html.Th(str(name), scope="row"), *(cell(i, j) for i in range(len(labels)))])
+        for j, name in enumerate(shown.feature_names)
     ]
     return html.Table([html.Thead(head), html.Tbody(lines)], className="compared")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (float, np.floating)):
-        return "missing" if np.isnan(value) else number(float(value))
-    return str(value)

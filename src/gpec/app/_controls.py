@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log10
 from typing import Any
+
+from dash import dcc, html
 
 from gpec.app._scenes import FORMULA, MODELS, REGULARISATION, SCENES
 from gpec.app._surface import PAPER, SIMILAR, Controls
@@ -27,8 +30,6 @@ class Dial:
 
     def shown(self, value: float) -> float:
         """Where the slider stands for a value; to the nearest step."""
-        from math import log10
-
         place = log10(value) if self.power else value
         return round(self.least + self.step * round((place - self.least) / self.step), 6)
 
@@ -64,27 +65,23 @@ def controls_from(chosen: dict[str, Any], places: dict[str, float], added: list[
 
 def choices() -> list[Any]:
     """Drop-down lists and switches."""
-    from dash import dcc
-
-    def options(words: dict[str, str]) -> list[dict[str, Any]]:
-        return [{"label": label, "value": word} for word, label in words.items()]
-
+    closed: Any = {"clearable": False, "searchable": False}
     meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
     return [
         _labelled(
             "Place",
             "A boundary drawn by a formula, or a table with two features.",
-            dcc.Dropdown(options(SCENES), _START.place, id="place", clearable=False, searchable=False),
+            dcc.Dropdown(SCENES, _START.place, id="place", **closed),
         ),
         _labelled(
             "Model",
             "What is explained; only a formula can be its own model.",
-            dcc.Dropdown(options(MODELS), _START.model, id="model", clearable=False, searchable=False),
+            dcc.Dropdown(MODELS, _START.model, id="model", **closed),
         ),
         _labelled(
             "Meaning of the interval",
             "How little is known of the explanation here, or how much it changes among similar rows.",
-            dcc.RadioItems(options(meanings), _START.meaning, id="meaning", inline=True),
+            dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True),
         ),
         _labelled(
             "Feature",
@@ -104,28 +101,19 @@ def models_for(has_formula: bool) -> list[dict[str, Any]]:
 
 def dials() -> list[Any]:
     """The sliders."""
-    from dash import dcc, html
-
     return [
         _labelled(
             [dial.title, html.Output(id=f"{dial.name}-shown", className="shown")],
             dial.help,
             dcc.Slider(
-                dial.least,
-                dial.most,
-                dial.step,
-                value=dial.shown(getattr(_START, dial.name)),
-                marks=None,
-                id=dial.name,
-                allow_direct_input=False,
+                dial.least, dial.most, dial.step, value=dial.shown(getattr(_START, dial.name)), marks=None,
+                id=dial.name, allow_direct_input=False,
             ),
         )
         for dial in SLIDERS
-    ]
+    ]  # fmt: skip
 
 
 def _labelled(title: Any, sentence: str, control: Any) -> Any:
-    from dash import html
-
     heading, explained = html.Div(title, className="label"), html.P(sentence, className="help")
     return html.Div([heading, explained, control], className="control")

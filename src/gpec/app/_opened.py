@@ -9,7 +9,7 @@ import tempfile
 import threading
 import zipfile
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from gpec import _files
+from gpec._numbers import value_text
 from gpec.app._fit_file import describe_fit
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.explanation import Explanation
@@ -44,16 +45,15 @@ class Opened:
     explanation: Explanation
     statements: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
-    firm: FloatArray = field(init=False)  # (n,) or (n, c)
-    labels: list[str] = field(init=False)
-    texts: list[str] = field(init=False)  # of each row, in small letters, for searches
+    firm: FloatArray  # (n,) or (n, c)
+    labels: list[str]
+    texts: list[str]  # of each row, in small letters, for searches
 
-    def __post_init__(self) -> None:
-        e = self.explanation
-        labels = [str(i) for i in range(len(e))] if e.row_names is None else [str(name) for name in e.row_names]
-        object.__setattr__(self, "firm", firm_share(e))
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "texts", _texts(e, labels))
+    @classmethod
+    def of(cls, name: str, kind: str, e: Explanation, statements: tuple[str, ...], facts: Any) -> Opened:
+        """With what the page asks for again and again."""
+        labels = [str(i) if e.row_names is None else value_text(e.row_names[i]) for i in range(len(e))]
+        return cls(name, kind, e, statements, facts, firm_share(e), labels, _texts(e, labels))
 
     @property
     def judged(self) -> bool:
@@ -124,10 +124,9 @@ def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
         try:
             e = Explanation.load(path)
         except InputError:  # it holds something else
-            return Opened(name, "GPEC", *describe_fit(_files.read(path, "GPEC"), name))
+            return Opened.of(name, "GPEC", *describe_fit(_files.read(path, "GPEC"), name))
         _require_whole(e)
-        statement = e.statement()
-        return Opened(name, "Explanation", e, (statement,), _facts(e))
+        return Opened.of(name, "Explanation", e, (e.statement(),), _facts(e))
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
         raise kind(str(error).replace(os.fspath(path), name)) from error
@@ -178,12 +177,9 @@ def _facts(e: Explanation) -> tuple[tuple[str, str], ...]:
 def _texts(e: Explanation, labels: list[str]) -> list[str]:
     if e.data.size > _MOST_SEARCHED or e.data.ndim != 2:
         return [label.lower() for label in labels]
-    names = [str(name) for name in e.feature_names]
     return [
-        " ".join([label, *(f"{name}={_short(value)}" for name, value in zip(names, row, strict=True))]).lower()
-        for label, row in zip(labels, e.data.tolist(), strict=True)
+        " ".join(
+            [label, *(f"{name}={value_text(value)}" for name, value in zip(e.feature_names, row, strict=True))]
+        ).lower()
+        for label, row in zip(labels, e.data, strict=True)
     ]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

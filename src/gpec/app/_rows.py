@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from dash import html
 
+from gpec._numbers import answer_text, number, share_text
 from gpec.app._opened import Opened
-from gpec.app._words import number
 from gpec.errors import InputError
-from gpec.typing import FloatArray, IntArray
+from gpec.trust import row_levels
+from gpec.typing import IntArray
 
-__all__ = ["LEVELS", "ORDERS", "PAGE", "level_of", "rows_table", "selected_rows"]
+__all__ = ["LEVELS", "ORDERS", "PAGE", "rows_table", "selected_rows"]
 
 LEVELS = ("high", "medium", "low")
 ORDERS = {
@@ -21,12 +23,6 @@ ORDERS = {
     "file": "as in the file",
 }
 PAGE = 20
-_HOLDS, _FAILS = 0.975, 0.5  # shares of an explanation's weight whose direction is firm
-
-
-def level_of(firm: FloatArray) -> Any:
-    """How far each row can be trusted: a word of :data:`LEVELS`."""
-    return np.where(firm >= _HOLDS, LEVELS[0], np.where(firm < _FAILS, LEVELS[2], LEVELS[1]))
 
 
 def selected_rows(opened: Opened, output: int, text: str, levels: Sequence[str], order: str) -> IntArray:
@@ -34,7 +30,7 @@ def selected_rows(opened: Opened, output: int, text: str, levels: Sequence[str],
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not one of {list(ORDERS)}.")
     firm = opened.of_output(output)[1]
-    kept = np.isin(level_of(firm), list(levels))
+    kept = np.isin(row_levels(firm), list(levels))
     words = text.lower().split()
     if words:
         kept &= np.array([all(word in row for word in words) for row in opened.texts], dtype=bool)
@@ -47,36 +43,25 @@ def selected_rows(opened: Opened, output: int, text: str, levels: Sequence[str],
 
 def rows_table(opened: Opened, output: int, rows: IntArray, picked: list[int]) -> Any:
     """One line for each row, with a button to choose it."""
-    from dash import html
-
     e, firm = opened.of_output(output)
-    words = level_of(firm)
-    head = [
-        "",
-        "row",
-        "trust" if opened.judged else "",
-        "",
-        "answer" if e.predictions is not None else "",
-        "largest attribution",
-    ]
+    words = row_levels(firm)
+    answered = e.predictions is not None
+    head = ["", "row", "trust" * opened.judged, "", "answer" * answered, "largest attribution"]
     lines = []
     for i in rows.tolist():
         largest = int(np.abs(e.values[i]).argmax())
-        answer = "" if e.predictions is None else f"{float(e.predictions[i]):.3f}"
+        answer = "" if e.predictions is None else answer_text(e.predictions[i], e.output_names is not None)
         chosen = i in picked
-        spoken: dict[str, Any] = {
-            "aria-label": f"compare row {opened.labels[i]}",
-            "aria-pressed": str(chosen).lower(),
-        }
+        spoken: Any = {"aria-label": f"compare row {opened.labels[i]}", "aria-pressed": str(chosen).lower()}
         look = "pick chosen" if chosen else "pick"
         button = html.Button("✓" if chosen else "compare", id={"pick": i}, className=look, **spoken)
         cells = [
             html.Td(button),
             html.Td(opened.labels[i], className="name"),
-            html.Td(f"{firm[i]:.0%}" if opened.judged else "", className="firm"),
+            html.Td(share_text(firm[i]) if opened.judged else "", className="firm"),
             html.Td(html.Span(words[i], className=f"level {words[i]}") if opened.judged else ""),
             html.Td(answer),
-            html.Td(f"{e.feature_names[largest]} {number(float(e.values[i, largest]), signed=True)}"),
+            html.Td(f"{e.feature_names[largest]} {number(e.values[i, largest], sign=True)}"),
         ]
         lines.append(html.Tr(cells, className="chosen" if chosen else ""))
     return html.Table([html.Thead(html.Tr([html.Th(title) for title in head])), html.Tbody(lines)], className="rows")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from gpec.errors import InputError
+from gpec.errors import GPECError, InputError
 
-__all__ = ["LOOPBACK", "serve"]
+__all__ = ["LOOPBACK", "sentence", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -36,3 +37,11 @@ def serve(application: Any, host: str, port: int) -> WSGIServer:
     if host in LOOPBACK:
         application.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     return server
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, for the page; what nobody foresaw goes to the log and is not shown."""
+    if isinstance(error, GPECError):
+        return str(error)
+    logging.getLogger("gpec.app").error("The page met an unexpected error.", exc_info=error)
+    return "Something unexpected went wrong; the terminal that runs the page says what."

@@ -27,17 +27,7 @@ from gpec.kernels import WEG, Between, Matern, Output, Own, Rest
 from gpec.similar import NearestRows
 from gpec.typing import FloatArray
 
-__all__ = [
-    "ALIKE",
-    "PAPER",
-    "SIMILAR",
-    "Controls",
-    "Reading",
-    "Surface",
-    "fit_of",
-    "reading_at",
-    "surface_of",
-]
+__all__ = ["ALIKE", "PAPER", "SIMILAR", "Controls", "Reading", "Surface", "fit_of", "reading_at", "surface_of"]
 
 PAPER, SIMILAR = "paper", "similar"
 ALIKE = 0.9  # rows whose kernel with a row is at least this form its similarity ball
@@ -71,6 +61,11 @@ class Controls:
         if len(self.added) > MOST_ADDED:
             raise InputError(f"At most {MOST_ADDED} rows can be added; clear some first.")
 
+    @property
+    def of_model(self) -> Controls:
+        """What the model depends on."""
+        return self.only("place", "model", "regularisation")
+
     def only(self, *names: str) -> Controls:
         """The same in these parts, and the defaults in all others."""
         return Controls(**{name: getattr(self, name) for name in names})
@@ -102,11 +97,7 @@ class Reading:
 
     point: tuple[float, float]
     probability: float
-    value: float
-    lower: float
-    upper: float
-    boundary_std: float
-    noise_std: float
+    e: Explanation  # of one value
     distance: float  # to the nearest boundary point, in standard deviations of the features
     ball: FloatArray  # kernel between the point and the fine grid, (y, x)
     similar: FloatArray  # its similar rows; none for the paper's meaning
@@ -118,13 +109,13 @@ def _model(key: Controls) -> Any:
 
 
 def _explainer(controls: Controls) -> Answers:
-    place, model = place_of(controls.place), _model(controls.only("place", "model", "regularisation"))
+    place, model = place_of(controls.place), _model(controls.of_model)
     return noisy_shapley(lambda rows: model.predict_proba(rows)[:, 1], place.X[-_BACKGROUND:], controls.noise, _SEED)
 
 
 @lru_cache(maxsize=64)
 def _boundary(key: Controls) -> BoundarySample:
-    place, model = place_of(key.place), _model(key.only("place", "model", "regularisation"))
+    place, model = place_of(key.place), _model(key.of_model)
     with warnings.catch_warnings():  # the page says how many were found
         warnings.simplefilter("ignore", FewBoundaryPointsWarning)
         try:
@@ -176,23 +167,19 @@ def fit_of(controls: Controls) -> GPEC:
     The paper's meaning has the paper's kernel and a fixed scale, so that an explained row more can only narrow
     intervals; similar rows have gpec's own kernel, in which ``lam`` and ``rho`` shape one part of four.
     """
-    of_model = ("place", "model", "regularisation")
     place = place_of(controls.place)
     rows = np.concatenate((place.X[:_EXPLAINED], np.array(controls.added, dtype=np.float64).reshape(-1, 2)))
     if controls.meaning == PAPER:
-        meaning: dict[str, Any] = {
-            "kernel": "weg",
-            "similar": None,
-            "output_scale": _usual_square(controls.only(*of_model)),
-        }
+        scale = _usual_square(controls.of_model)
+        meaning: dict[str, Any] = {"kernel": "weg", "similar": None, "output_scale": scale}
     else:
         meaning = {"kernel": _kernel(controls), "similar": NearestRows(n_neighbors=_NEIGHBORS, step=controls.step)}
     g = GPEC(
-        _model(controls.only(*of_model)),
+        _model(controls.of_model),
         _explainer(controls),
         lam=controls.lam,
         rho=controls.rho,
-        boundary=_boundary(controls.only(*of_model, "n_boundary")),
+        boundary=_boundary(controls.only("place", "model", "regularisation", "n_boundary")),
         n_boundary=controls.n_boundary,
         background=place.X[-_BACKGROUND:],
         random_state=_SEED,
@@ -223,7 +210,7 @@ def surface_of(controls: Controls) -> Surface:
         y,
         width.reshape(*shape, 2),
         *place.axes(_FINE),
-        _probability(controls.only("place", "model", "regularisation")),
+        _probability(controls.of_model),
         g.boundary_.points,
         np.asarray(g.X_explained_),
         len(controls.added),
@@ -236,22 +223,17 @@ def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> 
     """What is known of one feature at one point."""
     place, g = place_of(controls.place), fit_of(controls)
     row = np.array([point])
-    e: Explanation = g.explain(row)[0, feature]
+    e = g.explain(row)[0, feature]
     x, y, grid = _grid(place, _FINE)
     schema, _ = Schema.learn(place.X)
     here = schema.embed(row)
     kernel = g.kernel_ if controls.meaning == PAPER else WEG(controls.lam, controls.rho).fit(g.graph_)
     gap = np.linalg.norm(schema.embed(g.boundary_.points) - here, axis=1).min()
     similar = np.asarray(g.similar_rows(row)) if controls.meaning == SIMILAR else np.empty((0, 2))
-    model = _model(controls.only("place", "model", "regularisation"))
     return Reading(
         point,
-        float(model.predict_proba(row)[0, 1]),
-        float(e.values),
-        float(e.lower),
-        float(e.upper),
-        float(np.sqrt(e.boundary_variance)),
-        float(np.sqrt(e.noise_variance)),
+        float(_model(controls.of_model).predict_proba(row)[0, 1]),
+        e,
         float(gap),
         kernel(here, schema.embed(grid)).reshape(len(y), len(x)),
         similar,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from dash import Input, Output, State, ctx, dcc, html, no_update
+
+from gpec._numbers import number, share_text
 from gpec.app._controls import SLIDERS, choices, controls_from, dials, models_for
 from gpec.app._drawing import colour_top, draw_surface
 from gpec.app._scenes import FORMULA, place_of
+from gpec.app._server import sentence
 from gpec.app._surface import ALIKE, Reading, Surface, reading_at, surface_of
-from gpec.app._words import number, sentence
 
 __all__ = ["connect", "layout"]
 
@@ -36,8 +40,6 @@ _SHOWN = (
 
 def layout() -> Any:
     """The parts of the playground."""
-    from dash import dcc, html
-
     return html.Div(
         [
             html.P(_INTRODUCTION, className="introduction"),
@@ -57,43 +59,29 @@ def layout() -> Any:
 
 
 def _map() -> Any:
-    from dash import dcc, html
-
-    modes = [{"label": "look at the point", "value": BALL}, {"label": "add an explained row", "value": ADD}]
+    modes = {BALL: "look at the point", ADD: "add an explained row"}
     click = [
         html.Span("A click on the map means:", className="label"),
         dcc.RadioItems(modes, BALL, id="mode", inline=True),
     ]
-    config: Any = {"displayModeBar": False, "scrollZoom": False}
-    graph = dcc.Graph(id="surface", responsive=True, config=config)
+    graph = dcc.Graph(id="surface", responsive=True, config={"displayModeBar": False, "scrollZoom": False})
     return html.Div([html.Div(click, className="strip"), html.Div(graph, className="surface")], className="map")
 
 
 def _under() -> Any:
     """What stands below the map: what its signs mean, and what can be taken back."""
-    from dash import dcc, html
-
     signs = [html.Span([html.I(className=sign), text]) for sign, text in _SIGNS.items()]
-    hold = [{"label": "hold the colours while I move sliders", "value": "hold"}]
     tools = [
         html.Button("Undo the last row", id="undo", className="quiet"),
         html.Button("Clear added rows", id="clear", className="quiet"),
-        dcc.Checklist(hold, [], id="hold", inline=True),
+        dcc.Checklist({"hold": "hold the colours while I move sliders"}, [], id="hold", inline=True),
     ]
-    return html.Div(
-        [
-            html.P(id="note", className="note", role="alert"),
-            html.Div(signs, className="key"),
-            html.Div(tools, className="strip"),
-        ],
-        className="under",
-    )
+    note = html.P(id="note", className="note", role="alert")
+    return html.Div([note, html.Div(signs, className="key"), html.Div(tools, className="strip")], className="under")
 
 
 def connect(app: Any) -> None:
     """Give the playground its life."""
-    from dash import Input, Output, State, ctx, no_update
-
     for dial in SLIDERS:
         app.clientside_callback(
             _SHOWN % ("Math.pow(10, place)" if dial.power else "place"),
@@ -172,8 +160,6 @@ def connect(app: Any) -> None:
 
 def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:
     """The readings beside the picture."""
-    from dash import html
-
     name = surface.place.names[feature]
     was = "" if last is None or number(last["median"]) == number(median) else f"was {number(last['median'])}"
     count = len(surface.explained)
@@ -185,19 +171,16 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
     parts = [html.H2("The map"), _list(of_map), html.P(surface.statement, className="help", id="statement")]
     if reading is None:
         return [*parts, html.H2("Your point"), html.P("Click the map to look at a point.", className="help")]
-    where = f"{number(reading.point[0])}, {number(reading.point[1])}"
+    e = reading.e
+    ends = [e.values, e.lower, e.upper]
+    value, low, high = (number(end, ends, sign=True) for end in ends)
     of_point = [
-        ("Where", where, "", "point-where"),
-        (f"Model: chance of {surface.place.positive}", f"{reading.probability:.0%}", "", "point-probability"),
-        (f"Push of {name}", number(reading.value, signed=True), "", "point-value"),
-        (
-            "95% interval",
-            f"{number(reading.lower, signed=True)} to {number(reading.upper, signed=True)}",
-            "",
-            "point-interval",
-        ),
-        ("Spread by the boundary", f"± {number(reading.boundary_std)}", "", "point-boundary"),
-        ("Spread by the noise", f"± {number(reading.noise_std)}", "", "point-noise"),
+        ("Where", f"{number(reading.point[0])}, {number(reading.point[1])}", "", "point-where"),
+        (f"Model: chance of {surface.place.positive}", share_text(reading.probability), "", "point-probability"),
+        (f"Push of {name}", value, "", "point-value"),
+        ("95% interval", f"{low} to {high}", "", "point-interval"),
+        ("Spread by the boundary", f"± {number(np.sqrt(e.boundary_variance))}", "", "point-boundary"),
+        ("Spread by the noise", f"± {number(np.sqrt(e.noise_variance))}", "", "point-noise"),
         ("Distance to the boundary", number(reading.distance), "", "point-distance"),
     ]
     ball = (
@@ -208,8 +191,6 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
 
 
 def _list(entries: list[tuple[str, str, str, str]]) -> Any:
-    from dash import html
-
     return html.Dl(
         [
             html.Div([html.Dt(title), html.Dd([html.Span(value, id=name), html.Small(beside)])])

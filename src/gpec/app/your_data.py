@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
+
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._opened import LARGEST_UPLOAD, Library, Opened
 from gpec.app._rows import LEVELS, ORDERS, PAGE, rows_table, selected_rows
-from gpec.app._words import sentence
+from gpec.app._server import sentence
 
 __all__ = ["connect", "layout"]
 
@@ -19,8 +21,6 @@ _INVITATION = (
 
 def layout(files: list[tuple[str, str]]) -> Any:
     """The parts of the page; ``files`` are keys and names of those already open."""
-    from dash import dcc, html
-
     options = [{"label": name, "value": key} for key, name in files]
     start = files[0][0] if files else None
     return html.Div(
@@ -44,10 +44,9 @@ def layout(files: list[tuple[str, str]]) -> Any:
             html.Div(
                 [
                     dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2),
-                    dcc.Checklist([{"label": f"{level} trust", "value": level} for level in LEVELS], list(LEVELS),
+                    dcc.Checklist({level: f"{level} trust" for level in LEVELS}, list(LEVELS),
                                   id="levels", inline=True, className="of-trust"),
-                    dcc.Dropdown([{"label": label, "value": word} for word, label in ORDERS.items()], "least",
-                                 id="order", clearable=False, searchable=False, className="of-trust"),
+                    dcc.Dropdown(ORDERS, "least", id="order", clearable=False, searchable=False, className="of-trust"),
                     html.Div(dcc.Dropdown([], 0, id="output", clearable=False, searchable=False), id="outputs"),
                 ],
                 className="filters", id="filters",
@@ -84,8 +83,6 @@ def connect(app: Any, library: Library) -> None:
 
 
 def _connect_opening(app: Any, library: Library) -> None:
-    from dash import Input, Output, State, no_update
-
     @app.callback(  # type: ignore[untyped-decorator]
         Output("file", "options"),
         Output("file", "value"),
@@ -126,8 +123,6 @@ def _connect_opening(app: Any, library: Library) -> None:
 
 
 def _connect_rows(app: Any, library: Library) -> None:
-    from dash import ALL, Input, Output, State, ctx, no_update
-
     @app.callback(  # type: ignore[untyped-decorator]
         Output("start", "data"),
         *(Input(name, "value") for name in ("file", "output", "search", "levels", "order")),
@@ -200,15 +195,11 @@ def _connect_rows(app: Any, library: Library) -> None:
 
 def about(opened: Opened) -> Any:
     """What the file is, and what its intervals promise."""
-    from dash import html
-
     facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in opened.facts], className="facts")
     return [*(html.P(text, className="promise") for text in opened.statements), facts]
 
 
 def _side_by_side(opened: Opened, output: int, picked: list[int]) -> Any:
-    from dash import dcc, html
-
     rows = opened.of_output(output)[0][picked]
     labels = [opened.labels[i] for i in picked]
     features = compared_features(rows)
@@ -222,18 +213,14 @@ def _side_by_side(opened: Opened, output: int, picked: list[int]) -> Any:
     return [
         html.H2("Side by side"),
         graph,
-        html.P(note, className="help"),
+        _hint(note),
         table(rows, labels, features, judged=opened.judged),
     ]
 
 
 def _sorry(error: Exception) -> Any:
-    from dash import html
-
     return html.P(sentence(error), className="note")
 
 
 def _hint(text: str) -> Any:
-    from dash import html
-
     return html.P(text, className="help")

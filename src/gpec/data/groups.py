@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpec._numbers import value_text
 from gpec.data._labels import column_of
 from gpec.data.schema import Schema
 from gpec.errors import InputError, ParameterTypeError
@@ -98,9 +99,7 @@ class Groups:
             if len(columns) == 1:
                 table[:, i] = shown[:, columns[0]]
             else:
-                table[:, i] = [", ".join(f"{schema.names[j]}={_short(row[j])}" for j in columns) for row in shown]
+                table[:, i] = [
+                    ", ".join(f"{schema.names[j]}={value_text(row[j], digits=4)}" for j in columns) for row in shown
+                ]
         return table
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)

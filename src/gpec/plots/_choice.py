@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from gpec import plots
 from gpec._explained import Explained
 from gpec._validation import check_choice
 from gpec.errors import InputError
-from gpec.plots.bars import bars
-from gpec.plots.beeswarm import beeswarm
-from gpec.plots.calibration import calibration
-from gpec.plots.image import image
-from gpec.plots.scatter import scatter
-from gpec.plots.similar import similar
-from gpec.plots.summary import summary
-from gpec.plots.waterfall import waterfall
 
 __all__ = ["draw"]
 
-_KINDS: dict[str, Callable[..., Any]] = {
-    "bars": bars,
-    "beeswarm": beeswarm,
-    "calibration": calibration,
-    "image": image,
-    "scatter": scatter,
-    "similar": similar,
-    "summary": summary,
-    "waterfall": waterfall,
-}
+_KINDS = ("bars", "beeswarm", "calibration", "image", "scatter", "similar", "summary", "waterfall")
 _OF_ONE_ROW = ("bars", "similar", "waterfall")
 
 
@@ -36,10 +19,10 @@ def draw(e: Explained, kind: str | None, options: dict[str, Any]) -> Any:
     """Draw an explanation with the function of this name, or with the one that suits it."""
     if kind is None:
         kind = _suitable(e)
-    check_choice("kind", kind, tuple(_KINDS))
+    check_choice("kind", kind, _KINDS)
     if kind in _OF_ONE_ROW and e.axes[:1] == ("row",) and len(e) == 1:
         e = e[0]
-    return _KINDS[kind](e, **options)
+    return getattr(plots, kind)(e, **options)
 
 
 def _suitable(e: Explained) -> str:

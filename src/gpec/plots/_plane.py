@@ -13,12 +13,12 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpec._explained import Explained
-from gpec.boundary import BoundarySample
+from gpec._numbers import shorten
 from gpec.data import Schema
 from gpec.data._dates import as_dates, date_numbers
 from gpec.data._labels import column_of
 from gpec.errors import InputError
-from gpec.plots._style import label, plain, shorten
+from gpec.plots._style import label, plain
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -43,14 +43,6 @@ _INSIDE = 0.4999  # of a cell: where a wall between two categories stands
 class FittedGPEC(Protocol):
     """A fitted GPEC as pictures see it."""
 
-    @property
-    def boundary_(self) -> BoundarySample: ...
-    @property
-    def graph_(self) -> Any: ...
-    @property
-    def kernel_(self) -> Any: ...
-    @property
-    def X_explained_(self) -> Any: ...
     def explain(
         self, X: Any, *, attribution: Literal["explainer", "posterior"] = ..., confidence_level: float = ...
     ) -> Explained: ...
@@ -180,20 +172,16 @@ def choose_output(output: Any, names: Any, who: str) -> int:
         if len(known) > 1:
             raise InputError(f"{who} draws one class; choose it by output=, from {known}.")
         return 0
-    if str(output) in known:
-        return known.index(str(output))
-    if isinstance(output, int | np.integer) and not isinstance(output, bool) and 0 <= output < len(known):
-        return int(output)
-    raise InputError(f"output={output!r} is not one of {known}.")
+    return place_of(output, known, "output")
 
 
-def place_of(feature: Any, names: tuple[str, ...]) -> int:
-    """The position of a feature, given by name or position."""
-    if str(feature) in names:
-        return list(names).index(str(feature))
-    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
-        return int(feature)
-    raise InputError(f"feature={feature!r} is not one of {list(names)}.")
+def place_of(given: Any, names: Any, argument: str = "feature") -> int:
+    """The position among ``names`` of one that is given by name or position."""
+    if str(given) in names:
+        return list(names).index(str(given))
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 <= given < len(names):
+        return int(given)
+    raise InputError(f"{argument}={given!r} is not one of {list(names)}.")
 
 
 def one_row(name: str, data: Any, schema: Schema) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, labels, axes, and the sentences for explanations that cannot be drawn."""
+"""What all pictures share: looks, labels, axes, and the sentences for explanations that cannot be drawn."""
 
 from __future__ import annotations
 
@@ -6,49 +6,39 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
+from gpec._colors import PALETTE, SOFT
 from gpec._explained import Explained
+from gpec._numbers import level_text, shorten, value_text
 from gpec.errors import InputError
-from gpec.typing import BoolArray
+from gpec.typing import FloatArray, IntArray
 
 __all__ = [
-    "DOWN",
-    "FAINT",
-    "GREY",
-    "INK",
-    "LOW_TO_HIGH",
-    "PALETTE",
-    "SMALL_PRINT",
-    "UNCERTAINTY",
-    "UP",
-    "is_missing",
-    "label",
-    "new_axes",
-    "plain",
-    "promise_label",
-    "require_axes",
-    "shorten",
-    "show_number",
-    "tidy",
-    "unit_label",
-]
+    "LOW_TO_HIGH", "axis_note", "color_bar", "label", "largest", "look", "new_axes", "plain", "promise_label",
+    "require_axes", "tidy", "unit_label",
+]  # fmt: skip
 
-# The colours of Okabe and Ito, which the colour-blind can tell apart.
-UP, DOWN = "#D55E00", "#0072B2"  # vermillion raises the model's answer, blue lowers it
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-INK, SMALL_PRINT, GREY, FAINT = "#222222", "#595959", "#888888", "#D9D9D9"
-UNCERTAINTY = "cividis"  # dark is certain, bright is uncertain
-LOW_TO_HIGH = LinearSegmentedColormap.from_list("low_to_high", ["#0072B2", "#CC79A7", "#E69F00"])  # dark is low
-
+LOW_TO_HIGH = LinearSegmentedColormap.from_list("low_to_high", [PALETTE[0], PALETTE[3], PALETTE[1]])  # dark is low
+_STYLES, _MARKERS = ("-", "--", "-.", ":"), "sD^vP<>X"
 _REMEDIES = {
     ("feature",): "a single row of one class, for instance e[0] or e[0, :, 'class']",
     ("row",): "one feature of many rows and one class, for instance e[:, 'age'] or e[:, 'age', 'class']",
     ("row", "feature"): "many rows of one class, for instance e or e[:, :, 'class']",
     ("row", "feature", "output"): "many rows of several classes, as explain returns them",
 }
+_PROMISES = {
+    "similar rows": "intervals over similar rows",
+    "value": "intervals for the explainer's answer",
+    "latent": "intervals of the latent explanation (no coverage promised)",
+}
+
+
+def look(rank: int) -> dict[str, Any]:
+    """Colour, line and marker of one of several curves; 28 differ without markers, 32 without colours."""
+    marker = _MARKERS[(rank + rank // len(_MARKERS)) % len(_MARKERS)]
+    return {"color": PALETTE[rank % 7], "linestyle": _STYLES[rank % len(_STYLES)], "marker": marker}
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -66,72 +56,55 @@ def require_axes(e: Explained, axes: tuple[str, ...], who: str) -> None:
         raise InputError(f"{who} has nothing to draw: the explanation has no {empty}s.")
 
 
+def largest(sizes: FloatArray, count: int) -> IntArray:
+    """Places of the largest sizes, largest first; of equal ones the first comes first."""
+    return np.argsort(-np.asarray(sizes), kind="stable")[:count].astype(np.int64)
+
+
 def plain(text: Any) -> str:
     """Any text on one line, drawn as it is: ``$`` starts no formula."""
     printable = "".join(character if character.isprintable() else " " for character in str(text))
     return " ".join(printable.split()).replace("$", r"\$")
 
 
-def shorten(text: Any, width: int = 36) -> str:
-    """The text with its middle left out where it is longer than ``width``; both ends tell names apart."""
-    line = " ".join(str(text).split())
-    if len(line) <= width:
-        return line
-    tail = (width - 1) // 3
-    return f"{line[: width - 1 - tail].rstrip()}…{line[len(line) - tail :].lstrip()}"
-
-
-def show_number(value: Any) -> str:
-    """A number with three digits or whole, texts as they are, "missing" for what is missing."""
-    if _missing(value):
-        return "missing"
-    if isinstance(value, float | np.floating):
-        number = float(value) + 0.0  # no minus before a zero
-        whole = number.is_integer() or abs(number) >= 100
-        return f"{number:.0f}" if whole and abs(number) < 1e5 else f"{number:.3g}"
-    return str(value).removesuffix(" 00:00:00")  # of a date
-
-
 def label(name: Any, value: Any = ..., *, width: int = 36) -> str:
     """A feature's name, with its value if one is given, of about ``width`` characters, ready to be drawn."""
     if value is ...:
         return plain(shorten(name, width))
-    shown = shorten(show_number(value), max(width // 2, 8))
+    shown = shorten(value_text(value, digits=3), max(width // 2, 8))
     return plain(f"{shorten(name, max(width - len(shown) - 3, width // 2))} = {shown}")
 
 
 def unit_label(e: Explained) -> str:
     """What the numbers are: "attribution to malignant (probability)"."""
-    unit = e.diagnostics.get("unit", "")
-    return plain(f"attribution{_to_class(e.output_names)}" + (f" ({unit})" if unit else ""))
-
-
-def _to_class(name: Any) -> str:
-    """Of what the attributions are, where it is one class."""
-    if not isinstance(name, str) or not name:
-        return ""
-    return f" to {'class ' if name.lstrip('-').isdigit() else ''}{shorten(name, 30)}"
+    unit, name = e.diagnostics.get("unit", ""), e.output_names
+    of_class = ""
+    if isinstance(name, str) and name:
+        of_class = f" to {'class ' if name.lstrip('-').isdigit() else ''}{shorten(name, 30)}"
+    return plain(f"attribution{of_class}" + (f" ({unit})" if unit else ""))
 
 
 def promise_label(e: Explained) -> str:
     """What the intervals are, in a few words; ``e.statement()`` says it in full."""
-    words = {
-        "similar rows": "intervals over similar rows",
-        "value": "intervals for the explainer's answer",
-        "latent": "intervals of the latent explanation (no coverage promised)",
-    }
-    return plain(f"{100 * e.confidence_level:.4g}% {words.get(e.promise, f'intervals ({e.promise})')}")
+    return plain(f"{level_text(e.confidence_level)} {_PROMISES.get(e.promise, f'intervals ({e.promise})')}")
+
+
+def axis_note(ax: Axes, name: str, note: str) -> None:
+    """The name of the horizontal axis, and below it in small letters what the reader should know."""
+    ax.set_xlabel(name)
+    ax.annotate(
+        note, xy=(1.0, 0.0), xycoords=("axes fraction", ax.xaxis.label), xytext=(0, -1), textcoords="offset points",
+        ha="right", va="top", fontsize="x-small", color=SOFT, annotation_clip=False,
+    )  # fmt: skip
+
+
+def color_bar(ax: Axes, colors: Any, text: str, **options: Any) -> Any:
+    """A slim colour bar beside the axes."""
+    bar = ax.figure.colorbar(colors, ax=ax, aspect=30, pad=0.02, **options)
+    bar.set_label(text)
+    return bar
 
 
 def tidy(ax: Axes) -> None:
     """No frame above and to the right."""
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def is_missing(data: Any) -> BoolArray:
-    """Which entries are missing: NaN, None, NaT or pandas' NA."""
-    return np.asarray(pd.isna(np.asarray(data)), dtype=bool)
-
-
-def _missing(value: Any) -> bool:
-    return np.ndim(value) == 0 and bool(pd.isna(value))

@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib.dates as mdates
 import numpy as np
 
-from gpec.plots._style import is_missing
+from gpec._numbers import is_missing
 from gpec.typing import FloatArray
 
 __all__ = ["MANY", "as_dates", "as_numbers", "dot_size", "spread"]

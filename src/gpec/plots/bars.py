@@ -7,18 +7,8 @@ from matplotlib.axes import Axes
 
 from gpec._explained import Explained
 from gpec._validation import check_count
-from gpec.plots._marks import (
-    axis_note,
-    bar,
-    extra_width,
-    few_ticks,
-    firmness_legend,
-    largest,
-    shown_of,
-    whiskers,
-    zero_line,
-)
-from gpec.plots._style import label, new_axes, promise_label, require_axes, tidy, unit_label
+from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, shown_of, whiskers, zero_line
+from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 from gpec.trust import trust_words
 
 __all__ = ["bars"]
@@ -49,18 +39,12 @@ def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend:
     require_axes(e, ("feature",), "bars")
     chosen = largest(np.abs(e.values), check_count("max_features", max_features))
     shown = e[chosen]
-    names = [label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)]
-    ax = new_axes(ax, (6.4 + extra_width(names), 0.36 * len(chosen) + 1.5))
-    place = np.arange(len(chosen))[::-1]
+    ax, place = lines(ax, names_and_values(shown), 6.4, 0.36, 1.5)
     for y, value, word in zip(place, shown.values, trust_words(shown), strict=True):
         bar(ax, 0.0, float(value), float(y), word)
     whiskers(ax, *shown.interval(), place)
     zero_line(ax, len(chosen))
-    ax.set_yticks(place, names)
     axis_note(ax, unit_label(e), promise_label(e) + shown_of(e, len(chosen)))
-    few_ticks(ax)
-    tidy(ax)
-    ax.set_ylim(-0.6, len(chosen) - 0.4)
     if legend:
         firmness_legend(ax, len(chosen))
     return ax

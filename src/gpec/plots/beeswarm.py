@@ -10,10 +10,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize, to_rgba
 from matplotlib.lines import Line2D
 
+from gpec._colors import GREY, INK
 from gpec._explained import Explained
+from gpec._numbers import counted, number
 from gpec._validation import check_count
-from gpec.plots._marks import axis_note, count_rows, extra_width, few_ticks, largest, legend_below, shown_of, zero_line
-from gpec.plots._style import GREY, INK, LOW_TO_HIGH, label, new_axes, promise_label, require_axes, tidy, unit_label
+from gpec.plots._lines import legend_below, lines, shown_of, zero_line
+from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, label, largest, promise_label, require_axes, unit_label
 from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
 from gpec.typing import FloatArray
 
@@ -49,35 +51,22 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
     require_axes(e, ("row", "feature"), "beeswarm")
     chosen = largest(np.abs(e.values).mean(axis=0), check_count("max_features", max_features))
     shown = e[:, chosen]
-    names = [label(name) for name in shown.feature_names]
-    ax = new_axes(ax, (7.4 + extra_width(names), 0.42 * len(chosen) + 1.9))
+    ax, place = lines(ax, [label(name) for name in shown.feature_names], 7.4, 0.42, 1.9)
     width = shown.width
     narrow, wide = np.quantile(width, [0.05, 0.95])
     alpha = _opacity(width, narrow, wide)
     low, high = float(shown.values.min()), float(shown.values.max())
-    place = np.arange(len(chosen))[::-1]
     for j, y in enumerate(place):
         x = shown.values[:, j]
         colors = _colors(shown.data[:, j])
         colors[:, 3] = alpha[:, j]
         across = y + 0.4 * spread(x, low, high, bins=100)
         order = np.argsort(colors[:, 3], kind="stable")  # the certain above
-        ax.scatter(
-            x[order],
-            across[order],
-            s=dot_size(11.0, len(x)),
-            c=colors[order],
-            linewidths=0,
-            rasterized=len(x) > MANY,
-            zorder=2,
-        )
+        dots: dict[str, Any] = {"s": dot_size(11.0, len(x)), "linewidths": 0, "rasterized": len(x) > MANY, "zorder": 2}
+        ax.scatter(x[order], across[order], c=colors[order], **dots)
     zero_line(ax, len(chosen))
     ax.hlines(place, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, linewidth=0.3, zorder=0)
-    ax.set_yticks(place, names)
     axis_note(ax, unit_label(e), _note(shown, e))
-    few_ticks(ax)
-    tidy(ax)
-    ax.set_ylim(-0.6, len(chosen) - 0.4)
     if legend:
         _color_bar(ax)
         if wide > narrow:
@@ -88,7 +77,7 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
 def _note(shown: Explained, e: Explained) -> str:
     grey = any(np.isnan(_numbers(column)).any() for column in shown.data.T)
     text = "; grey: text or missing" if grey else ""
-    return f"{count_rows(e)}{shown_of(e, shown.shape[1])}{text}; faint: wide {promise_label(e)}"
+    return f"{counted(len(e), 'row')}{shown_of(e, shown.shape[1])}{text}; faint: wide {promise_label(e)}"
 
 
 def _opacity(width: FloatArray, narrow: float, wide: float) -> FloatArray:
@@ -122,10 +111,7 @@ def _colors(column: Any) -> FloatArray:
 
 
 def _color_bar(ax: Axes) -> None:
-    figure = ax.get_figure()
-    if figure is None:
-        return
-    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), LOW_TO_HIGH), ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+    bar = color_bar(ax, ScalarMappable(Normalize(0, 1), LOW_TO_HIGH), "", ticks=[0, 1])
     bar.ax.set_yticklabels(["low", "high"])
     bar.set_label("feature's value", fontsize="small", labelpad=-6)
     bar.outline.set_visible(False)
@@ -137,4 +123,4 @@ def _width_legend(ax: Axes, rows: int, narrow: float, wide: float) -> None:
         Line2D([], [], marker="o", linestyle="none", markersize=5, markeredgewidth=0, color=INK, alpha=float(alpha))
         for alpha in _opacity(widths, narrow, wide)
     ]
-    legend_below(ax, rows, handles, [f"width {width:.2g}" for width in widths])
+    legend_below(ax, rows, handles, [f"width {number(width, widths)}" for width in widths])

@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.spatial import cKDTree
 
+from gpec._colors import INK, PALETTE, UP
+from gpec._numbers import number
 from gpec._validation import check_count, check_level
 from gpec.boundary import BoundarySample
 from gpec.data import Rows, Schema
@@ -17,7 +19,7 @@ from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import WEG, Kernel
 from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, place_of, title_over_legend
-from gpec.plots._style import INK, PALETTE, UP, new_axes, plain
+from gpec.plots._style import new_axes, plain
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["boundary"]
@@ -200,6 +202,6 @@ def _draw_way(ax: Axes, places: FloatArray, points: FloatArray) -> None:
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     straight = float(np.linalg.norm(points[-1] - points[0]))
     ends = places[:, [0, -1]]
-    ax.plot(*places, color=_PATH, linewidth=3, zorder=4, label=f"way along it: {steps.sum():.3g}")
-    ax.plot(*ends, color=INK, linestyle=":", linewidth=1.2, zorder=4, label=f"straight: {straight:.3g}")
+    ax.plot(*places, color=_PATH, linewidth=3, zorder=4, label=f"way along it: {number(steps.sum())}")
+    ax.plot(*ends, color=INK, linestyle=":", linewidth=1.2, zorder=4, label=f"straight: {number(straight)}")
     ax.plot(*ends, linestyle="none", marker="s", markersize=7, color=_PATH, markeredgecolor=INK, zorder=5)

@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
+from gpec._colors import FAINT, GREY, INK
 from gpec._explained import Explained
+from gpec._numbers import counted
 from gpec._validation import check_count, check_finite_array, check_level
 from gpec.errors import InputError
 from gpec.plots._plane import choose_output
-from gpec.plots._style import FAINT, GREY, INK, PALETTE, label, new_axes, require_axes, tidy
+from gpec.plots._style import label, look, new_axes, require_axes, tidy
 from gpec.typing import FloatArray
 
 __all__ = ["calibration"]
@@ -83,9 +85,8 @@ def calibration(
     _band(ax, len(e))
     if by_feature:
         _draw_features(ax, known, held, e.feature_names, max_features)
-    ax.plot(
-        known, held.mean(axis=1), color=INK, marker="o", markersize=4, linewidth=1.6, label="all features", zorder=5
-    )
+    style: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linewidth": 1.6, "zorder": 5}
+    ax.plot(known, held.mean(axis=1), label="all features", **style)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="promised", ylabel="actual share inside", aspect="equal")
     ax.set_title(label(_ABOUT.get(e.promise, "") if title is None else title, width=60))
     tidy(ax)
@@ -129,7 +130,7 @@ def _band(ax: Axes, n: int) -> None:
     promised = np.linspace(0.0, 1.0, 41)
     low, high = (binom.ppf(tail, n, promised) / n for tail in ((1 - _BAND) / 2, (1 + _BAND) / 2))
     low[0] = high[0] = 0.0
-    ax.fill_between(promised, low, high, color=FAINT, linewidth=0, label=f"chance, {n} rows", zorder=1)
+    ax.fill_between(promised, low, high, color=FAINT, linewidth=0, label=f"chance, {counted(n, 'row')}", zorder=1)
     ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, zorder=2)
 
 
@@ -137,10 +138,7 @@ def _draw_features(ax: Axes, levels: FloatArray, held: FloatArray, names: Any, m
     away = np.abs(held - levels[:, None]).mean(axis=0)
     for rank, j in enumerate(np.argsort(-away, kind="stable")):
         if rank < most:
-            color, marker = PALETTE[rank % (len(PALETTE) - 1)], "svD^Pv<>"[rank % 8]
-            ax.plot(
-                levels, held[:, j], color=color, marker=marker, markersize=3.5, linewidth=1, zorder=4,
-                label=label(names[j], width=28),
-            )  # fmt: skip
+            style = {**look(rank), "markersize": 3.5, "linewidth": 1, "zorder": 4}
+            ax.plot(levels, held[:, j], label=label(names[j], width=28), **style)
         else:
             ax.plot(levels, held[:, j], color=GREY, linewidth=0.6, alpha=0.6, zorder=3)

@@ -8,16 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 
+from gpec._colors import DIVERGING, INK, UNCERTAINTY, UP
+from gpec._numbers import level_text
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
 from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, place_of, title_over_legend
-from gpec.plots._style import INK, UNCERTAINTY, UP, label, new_axes, plain
+from gpec.plots._style import label, new_axes, plain
 from gpec.typing import FloatArray
 
 __all__ = ["heatmap"]
 
 _QUANTITIES = ("width", "std", "value", "boundary_variance", "noise_variance")
-_DIVERGING = "RdBu_r"  # of values, which have a sign
 _MOST_POINTS = 2_000  # boundary points drawn
 
 Quantity = Literal["width", "std", "value", "boundary_variance", "noise_variance"]
@@ -114,7 +115,7 @@ def heatmap(
     surface = found.reshape(len(up), len(across))
     ax = new_axes(ax, (6.4, 4.8))
     low, high = _color_limits(surface, color_limits, quantity == "value")
-    colors = cmap or (_DIVERGING if quantity == "value" else UNCERTAINTY)
+    colors = cmap or (DIVERGING if quantity == "value" else UNCERTAINTY)
     mesh = ax.pcolormesh(across, up, surface, cmap=colors, vmin=low, vmax=high, shading="nearest", rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label=plain(bar if bar_label is None else bar_label))
     if boundary and schema.n_features == 2:
@@ -158,7 +159,7 @@ def _numbers(found: Any, n: int) -> FloatArray:
 
 def _bar_label(quantity: Any, level: float, unit: str) -> str:
     words = {
-        "width": f"width of the {100 * level:.4g}% interval",
+        "width": f"width of the {level_text(level)} interval",
         "std": "standard deviation",
         "value": "attribution",
         "boundary_variance": "variance, boundary part",

@@ -9,7 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 
+from gpec._colors import DIVERGING
 from gpec._explained import Explained
+from gpec._numbers import level_text
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.plots._plane import choose_output
@@ -18,7 +20,6 @@ from gpec.typing import FloatArray
 
 __all__ = ["image"]
 
-_COLORS = "RdBu_r"  # red raises the model's answer, blue lowers it; the colour-blind can tell them apart
 _INCHES = 2.6  # of a panel
 
 
@@ -73,14 +74,14 @@ def image(
     if picture:
         _draw_picture(axes[0], e.data, shape)
     for one, (name, array) in zip(axes[int(picture) :], shown.items(), strict=True):
-        drawn = one.imshow(array, cmap=_COLORS, vmin=-most, vmax=most, interpolation="nearest")
+        drawn = one.imshow(array, cmap=DIVERGING, vmin=-most, vmax=most, interpolation="nearest")
         one.set_title(name, fontsize="medium")
     axes[-1].figure.colorbar(drawn, ax=list(axes[int(picture) :]), label=unit_label(e), shrink=0.9)
     for one in axes:
         one.set_xticks([])
         one.set_yticks([])
     if ax is None:
-        level = f"{100 * e.confidence_level:.4g}% intervals"
+        level = f"{level_text(e.confidence_level)} intervals"
         of_class = "" if e.output_names is None else f"class {label(e.output_names)}, "
         axes[0].figure.suptitle(of_class + level if title is None else plain(title))
     return axes

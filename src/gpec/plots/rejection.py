@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from gpec._colors import INK
 from gpec.errors import InputError, ParameterTypeError
 from gpec.metrics import RejectionCurve
 from gpec.plots._plane import title_over_legend
-from gpec.plots._style import INK, PALETTE, label, new_axes, tidy
+from gpec.plots._style import label, look, new_axes, tidy
 from gpec.typing import FloatArray
 
 __all__ = ["rejection"]
 
-_STYLES = ("-", "--", "-.", ":")  # told apart without colours, too
 _FINE = 400  # points between which a curve is drawn straight
 _STEADY = 0.95  # share rejected up to which the whole curve is in the picture
 
@@ -58,13 +58,12 @@ def rejection(
     first = next(iter(named.values()))
     alike = all(_same_errors(first, curve) for curve in named.values())
     for i, (name, curve) in enumerate(named.items()):
-        color = PALETTE[i % (len(PALETTE) - 1)]
         gain = "" if np.isnan(curve.gain) else f" (gain {curve.gain:.2f})"
         words = f"{label(name, width=26)}{gain}"
-        style = _STYLES[i % len(_STYLES)]
-        ax.plot(*_fine(curve.shares, curve.errors), color=color, linestyle=style, linewidth=1.8, zorder=3, label=words)
+        style = {**look(i), "marker": "", "linewidth": 1.8, "zorder": 3}
+        ax.plot(*_fine(curve.shares, curve.errors), label=words, **style)
     for i, curve in enumerate([first] if alike else named.values()):
-        color = INK if alike else PALETTE[i % (len(PALETTE) - 1)]
+        color = INK if alike else look(i)["color"]
         _draw_bounds(ax, curve, color, oracle=oracle, random=random, named=curve is first)
     ax.set(xlim=(0, 1), ylim=_reach(list(named.values())), xlabel="share rejected", ylabel=label(error, width=60))
     title_over_legend(ax, label(title, width=60), columns=2)

@@ -10,21 +10,21 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
+from gpec._colors import GREY, INK, UNCERTAINTY
 from gpec._explained import Explained
+from gpec._numbers import MISSING, counted, is_missing, number
 from gpec.errors import InputError
-from gpec.plots._marks import axis_note, count_rows, largest
 from gpec.plots._style import (
-    GREY,
-    INK,
-    UNCERTAINTY,
-    is_missing,
+    axis_note,
+    color_bar,
     label,
+    largest,
     new_axes,
     promise_label,
     require_axes,
     tidy,
     unit_label,
-)
+)  # fmt: skip
 from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
 from gpec.typing import FloatArray
 
@@ -108,13 +108,11 @@ def scatter(
     axis_note(
         ax,
         label(e.feature_names, width=60),
-        f"{count_rows(e)}; {promise_label(e)}" + (f", all {low:.2g} wide" if alike else ""),
+        f"{counted(len(e), 'row')}; {promise_label(e)}" + (f", all {number(low)} wide" if alike else ""),
     )
     tidy(ax)
-    figure = ax.get_figure()
-    if legend and not alike and figure is not None:
-        bar = figure.colorbar(dots, ax=ax, extend="max" if width.max() > high else "neither", aspect=30, pad=0.02)
-        bar.set_label("width of the interval")
+    if legend and not alike:
+        color_bar(ax, dots, "width of the interval", extend="max" if width.max() > high else "neither")
     return ax
 
 
@@ -161,7 +159,7 @@ def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Ax
     if not missing.any():
         return _Axis(x, ticks, labels, None)
     border = None if missing.all() else (at + float(low)) / 2
-    return _Axis(x, [at, *ticks], ["missing", *labels], border)
+    return _Axis(x, [at, *ticks], [MISSING, *labels], border)
 
 
 def _ticks(low: float, high: float, dates: bool) -> list[float]:
@@ -188,7 +186,7 @@ def _category_axis(column: Any, values: FloatArray) -> _Axis:
     texts = np.array([str(item) for item in column], dtype=object)
     names, counts = np.unique(texts[~missing].astype(str), return_counts=True)
     kept = names if len(names) <= _CATEGORIES + 1 else np.sort(names[largest(counts.astype(float), _CATEGORIES)])
-    groups = [("missing", missing)] if missing.any() else []
+    groups = [(MISSING, missing)] if missing.any() else []
     groups += [(label(name, width=18), ~missing & (texts == name)) for name in kept]
     if len(kept) < len(names):
         groups.append((f"{len(names) - len(kept):,} others", ~missing & ~np.isin(texts.astype(str), kept)))

@@ -10,24 +10,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 
+from gpec._colors import DOWN, FAINT, GREY, INK
 from gpec._explained import Explained
+from gpec._numbers import answer_text, counted
 from gpec._validation import check_count
 from gpec.errors import InputError
-from gpec.plots._marks import axis_note, count_rows, extra_width, few_ticks, largest, legend_below, shown_of, zero_line
-from gpec.plots._style import (
-    DOWN,
-    FAINT,
-    GREY,
-    INK,
-    LOW_TO_HIGH,
-    label,
-    new_axes,
-    promise_label,
-    require_axes,
-    show_number,
-    tidy,
-    unit_label,
-)
+from gpec.plots._lines import legend_below, lines, names_and_values, shown_of, zero_line
+from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, largest, promise_label, require_axes, unit_label
 from gpec.typing import BoolArray, FloatArray
 
 __all__ = ["similar"]
@@ -67,21 +56,15 @@ def similar(
     reach = np.maximum(np.abs(e.values), np.abs(others.values).max(axis=0))
     chosen = largest(reach, check_count("max_features", max_features))
     shown = e[chosen]
-    names = [label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)]
-    ax = new_axes(ax, (7.2 + extra_width(names), 0.5 * len(chosen) + 1.9))
-    place = np.arange(len(chosen))[::-1]
+    ax, place = lines(ax, names_and_values(shown), 7.2, 0.5, 1.9)
     ax.barh(place, (upper - lower)[chosen], left=lower[chosen], height=0.72, color=FAINT, zorder=1)
     ax.vlines(e.values[chosen], place - 0.36, place + 0.36, color=INK, linewidth=2, zorder=2)
     ax.use_sticky_edges = False
     _dots(ax, others, others.values[:, chosen], outside[:, chosen], place)
     zero_line(ax, len(chosen))
-    ax.set_yticks(place, names)
-    ax.set_ylim(-0.6, len(chosen) - 0.4)
-    count = f"{outside.sum():,} of {outside.size:,} attributions of {count_rows(others, 'similar row')} outside"
+    count = f"{outside.sum():,} of {outside.size:,} attributions of {counted(len(others), 'similar row')} outside"
     axis_note(ax, unit_label(e), f"{promise_label(e)}; {count}{shown_of(e, len(chosen))}")
     ax.set_title(_answers(e, others), fontsize="medium")
-    few_ticks(ax)
-    tidy(ax)
     if legend:
         _legend(ax, len(chosen), others)
     return ax
@@ -128,14 +111,10 @@ def _answers(e: Explained, others: Explained) -> str:
     """The model's answers in words."""
     if others.predictions is None:
         return ""
-    low, high = (_show(float(end), e) for end in (others.predictions.min(), others.predictions.max()))
+    of_class = e.output_names is not None
+    low, high = (answer_text(end, of_class) for end in (others.predictions.min(), others.predictions.max()))
     near = f"similar rows {low}" + (f" to {high}" if high != low else "")
-    return near if e.predictions is None else f"model's answer {_show(float(e.predictions), e)}; {near}"
-
-
-def _show(answer: float, e: Explained) -> str:
-    probability = 0.0 <= answer <= 1.0 and e.output_names is not None
-    return f"{answer:.3f}" if probability else show_number(answer)
+    return near if e.predictions is None else f"model's answer {answer_text(e.predictions, of_class)}; {near}"
 
 
 def _legend(ax: Axes, rows: int, others: Explained) -> None:
@@ -145,8 +124,6 @@ def _legend(ax: Axes, rows: int, others: Explained) -> None:
     handles = [Line2D([], [], marker="|", linestyle="none", markersize=10, markeredgewidth=2, color=INK)]
     handles += [mark("o", 5), mark("X", 7)]
     legend_below(ax, rows, handles, ["this row", "similar row", "outside"])
-    figure = ax.get_figure()
-    if others.predictions is not None and figure is not None:
+    if others.predictions is not None:
         colors = ScalarMappable(_norm(others.predictions, others), LOW_TO_HIGH)
-        bar = figure.colorbar(colors, ax=ax, aspect=30, pad=0.02)
-        bar.set_label("model's answer for the similar row")
+        color_bar(ax, colors, "model's answer for the similar row")

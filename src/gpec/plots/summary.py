@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from gpec._colors import DOWN, FAINT, GREY, INK, PALETTE
 from gpec._explained import Explained
+from gpec._numbers import counted, level_text, share_text
 from gpec._validation import check_count
 from gpec.errors import InputError
-from gpec.plots._marks import axis_note, count_rows, extra_width, few_ticks, largest, legend_below, shown_of, whiskers
-from gpec.plots._style import DOWN, FAINT, GREY, INK, PALETTE, label, new_axes, require_axes, tidy, unit_label
+from gpec.plots._lines import legend_below, lines, shown_of, whiskers
+from gpec.plots._style import axis_note, label, largest, require_axes, unit_label
 from gpec.trust import half_width_of_mean, trust_words
 from gpec.typing import FloatArray
 
@@ -67,10 +69,7 @@ def summary(
     mean = sizes.mean(axis=0)
     chosen = largest(mean.sum(axis=1), check_count("max_features", max_features))
     shown = e[:, chosen]
-    names = [label(name) for name in shown.feature_names]
-    ax = new_axes(ax, (7.2 + extra_width(names), 0.36 * len(chosen) + 1.7))
-    place = np.arange(len(chosen))[::-1]
-    ax.set_ylim(-0.6, len(chosen) - 0.4)
+    ax, place = lines(ax, [label(name) for name in shown.feature_names], 7.2, 0.36, 1.7)
     if sizes.shape[2] == 1:
         ax.barh(place, mean[chosen, 0], color=DOWN, height=0.65)
     else:
@@ -80,11 +79,8 @@ def summary(
         half = _half_width(shown, sizes[:, chosen].sum(axis=2))
         whiskers(ax, np.maximum(total - half, 0.0), total + half, place)
     _gauges(ax, _firm_share(shown), place)
-    ax.set_yticks(place, names)
     ax.set_xlim(left=0.0)
     axis_note(ax, f"mean size of {unit_label(e)}", _note(e) + shown_of(e, len(chosen)))
-    few_ticks(ax)
-    tidy(ax)
     return ax
 
 
@@ -138,10 +134,10 @@ def _gauges(ax: Axes, share: FloatArray, place: Any) -> None:
             ax.add_artist(
                 Rectangle((1.02, y - 0.17), width, 0.34, transform=across, color=color, linewidth=0, clip_on=False)
             )
-        ax.text(1.13, y, f"{part:.0%}", transform=across, va="center", fontsize="small", color=INK)
+        ax.text(1.13, y, share_text(part), transform=across, va="center", fontsize="small", color=INK)
     ax.text(1.02, place[0] + 0.45, "sign firm", transform=across, va="bottom", fontsize="small", color=INK)
 
 
 def _note(e: Explained) -> str:
-    interval = f", {100 * e.confidence_level:.4g}% interval of the mean" if len(e) > 1 else ""
-    return f"{count_rows(e)}{interval}; sign firm: share of rows{' and classes' if 'output' in e.axes else ''}"
+    interval = f", {level_text(e.confidence_level)} interval of the mean" if len(e) > 1 else ""
+    return f"{counted(len(e), 'row')}{interval}; sign firm: share of rows{' and classes' if 'output' in e.axes else ''}"

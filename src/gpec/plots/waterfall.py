@@ -7,32 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from gpec._colors import FAINT, GREY, INK
 from gpec._explained import Explained
+from gpec._numbers import answer_text, number
 from gpec._validation import check_count
-from gpec.plots._marks import (
-    axis_note,
-    bar,
-    extra_width,
-    few_ticks,
-    firmness_legend,
-    largest,
-    rounded,
-    signed,
-    whiskers,
-    zero_line,
-)
-from gpec.plots._style import (
-    FAINT,
-    GREY,
-    INK,
-    label,
-    new_axes,
-    promise_label,
-    require_axes,
-    show_number,
-    tidy,
-    unit_label,
-)
+from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, whiskers, zero_line
+from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 from gpec.promises import mixture_quantile
 from gpec.trust import trust_words
 from gpec.typing import IntArray
@@ -86,33 +66,27 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
     """
     require_axes(e, ("feature",), "waterfall")
     steps = _steps(e, check_count("max_features", max_features))
-    rows = len(steps) + 2
-    ax = new_axes(ax, (6.8 + extra_width([step.name for step in steps]), 0.36 * rows + 1.5))
     base = 0.0 if e.base_values is None else float(e.base_values)
     ends = base + np.cumsum([step.value for step in steps])
     starts = np.concatenate([[base], ends[:-1]])
-    place = np.arange(rows)[::-1]
+    most = max(abs(step.value) for step in steps)
+    first, last, missed = _ends(e, float(ends[-1]), most)
+    ax, place = lines(ax, [first, *(step.name for step in steps), last], 6.8, 0.36, 1.5)
     _connect(ax, np.concatenate([[base], ends]), place)
     for y, start, step in zip(place[1:-1], starts, steps, strict=True):
         bar(ax, start, step.value, y, step.word)
     lower, upper = (starts + [getattr(step, side) for step in steps] for side in ("lower", "upper"))
     whiskers(ax, lower, upper, place[1:-1])
-    most = max(abs(step.value) for step in steps)
     for y, step, right in zip(place[1:-1], steps, np.maximum(np.maximum(starts, ends), upper), strict=True):
-        _write(ax, signed(step.value, most), right, y)
-    first, last, missed = _ends(e, float(ends[-1]), most)
+        _write(ax, number(step.value, most, sign=True), right, y)
     for y, at in ((place[0], base), (place[-1], ends[-1])):
         ax.plot([at], [y], marker="D", markersize=5, color=INK, linestyle="none")
-        _write(ax, rounded(float(at), max(most, abs(base), abs(float(ends[-1])))), float(at), y)
-    ax.set_yticks(place, [first, *(step.name for step in steps), last])
+        _write(ax, number(float(at), [most, base, ends[-1]]), float(at), y)
     ax.use_sticky_edges = False
     ax.margins(x=0.14)
     axis_note(ax, f"{unit_label(e)}, added step by step", promise_label(e) + missed)
-    few_ticks(ax)
-    tidy(ax)
-    ax.set_ylim(-0.6, rows - 0.4)
     if legend:
-        firmness_legend(ax, rows)
+        firmness_legend(ax, len(place))
     return ax
 
 
@@ -121,9 +95,8 @@ def _steps(e: Explained, count: int) -> list[_Step]:
     order = largest(np.abs(e.values), len(e))
     alone = order if len(e) <= count + 1 else order[:count]
     shown = e[alone]
-    names = [label(name, value) for name, value in zip(shown.feature_names, shown.data, strict=True)]
-    lower, upper = shown.interval()
-    steps = [_Step(*step) for step in zip(names, shown.values, lower, upper, trust_words(shown), strict=True)]
+    parts = (names_and_values(shown), shown.values, *shown.interval(), trust_words(shown))
+    steps = [_Step(*step) for step in zip(*parts, strict=True)]
     return steps if len(alone) == len(e) else [*steps, _joined(e, order[len(alone) :])]
 
 
@@ -150,7 +123,7 @@ def _ends(e: Explained, total: float, most: float) -> tuple[str, str, str]:
     answer = float(e.predictions)
     if abs(answer - total) <= _ALIKE * max(most, abs(answer)):
         return first, "model's answer", ""
-    return first, "sum", f"; the model's answer is {show_number(answer)}"
+    return first, "sum", f"; the model's answer is {answer_text(answer, e.output_names is not None)}"
 
 
 def _connect(ax: Axes, ends: np.ndarray, place: IntArray) -> None:

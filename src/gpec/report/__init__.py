@@ -1,7 +1,6 @@
-"""An explanation to read: in a notebook, and as a page of its own."""
+"""An explanation to read: in print, in a notebook, and as a page of its own."""
 
-from gpec.report._notebook import notebook_table
-from gpec.report._numbers import show
 from gpec.report._page import write_report
+from gpec.report._table import notebook_table, text_table
 
-__all__ = ["notebook_table", "show", "write_report"]
+__all__ = ["notebook_table", "text_table", "write_report"]

@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gpec._explained import Explained
+from gpec._numbers import decimals_for, is_missing, value_text
 from gpec._randomness import stream
 from gpec.errors import InputError
-from gpec.report._numbers import is_number, rounded, show
 from gpec.trust import firm_share_of, half_width_of_mean, words_of
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Content", "columns_of", "data_of", "extremes", "shortened", "shown_rows", "with_axes"]
+__all__ = ["Content", "columns_of", "data_of", "extremes", "outputs_of", "shortened", "shown_rows", "with_axes"]
 
 _CELLS = 400_000  # attributions in one page, so that it stays below 10 MB
 _EXTREMES = 0.1  # of the rows shown, the least and the most trustworthy each, when not all can be shown
-_CODES = {"firm": 0, "likely": 1, "unclear": 2}
-_DIGITS = 4
 
 
 def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int) -> IntArray:
@@ -73,75 +70,78 @@ class Content:
                 f"A report needs at least one row with its features; this explanation has the axes {e.axes} and the "
                 f"shape {e.shape}."
             )
-        certainty = e.sign_certainty  # dear with many rows, so once
+        certainty = e.sign_certainty  # expensive with many rows, so once
         by_row = with_axes(e, firm_share_of(e, certainty), feature=False)
         least = by_row.min(axis=1)
-        n, d, c = with_axes(e, e.values).shape
+        lower, upper = e.interval()
+        names = ("values", "lower", "upper", "std", "boundary", "certainty")
+        arrays = (e.values, lower, upper, e.std, e.boundary_variance, certainty)
+        full = {name: with_axes(e, array) for name, array in zip(names, arrays, strict=True)}
+        n, d, c = full["values"].shape
         shown = shown_rows(least, d, c, max_rows)
-        words = words_of(with_axes(e, certainty))
-        lower, upper = (with_axes(e, bound) for bound in e.interval())
-        codes = sum(code * (words == word) for word, code in _CODES.items())
-        full = _Full(with_axes(e, e.values), lower, upper, with_axes(e, certainty), np.asarray(codes))
-        several = "output" in e.axes
+        by_class = [{name: array[:, :, k] for name, array in full.items()} for k in range(c)]
+        overall = [_overall(all_rows, e.confidence_level) for all_rows in by_class]
         plain = {
             "level": e.confidence_level,
             "unit": str(e.diagnostics.get("unit", "")),
             "features": [str(name) for name in e.feature_names],
-            "outputs": [str(name or "") for name in (e.output_names if several else [e.output_names])],
+            "outputs": outputs_of(e),
+            "decimals": [decimals_for(each["size"]) for each in overall],
+            "answer_decimals": 3
+            if e.output_names is not None or e.predictions is None
+            else decimals_for(e.predictions),
             "labels": _labels(e, shown),
             "columns": columns_of(data_of(e)[shown]),
             "answers": _by_output(e, e.predictions, shown),
             "base": _by_output(e, e.base_values, shown),
-            "parts": [_part(e, full, by_row, shown, k) for k in range(c)],
-            "overall": [full.overall(k, e.confidence_level) for k in range(c)],
+            "parts": [
+                {**_part({name: array[shown] for name, array in all_rows.items()}), "firm": shortened(by_row[shown, k])}
+                for k, all_rows in enumerate(by_class)
+            ],
+            "overall": overall,
         }
         return cls(n, shown, least[shown], plain)
 
 
-@dataclass(frozen=True, eq=False)
-class _Full:
-    """Arrays ``(n, d, c)`` of all rows."""
+def _overall(rows: dict[str, FloatArray], level: float) -> dict[str, list[float]]:
+    """Mean size of each feature's attributions with its interval, and the share of rows whose sign is firm.
 
-    values: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    certainty: FloatArray
-    codes: IntArray
-
-    def overall(self, k: int, level: float) -> dict[str, list[float]]:
-        """Mean size of each feature's attributions with its interval, and the share of rows whose sign is firm.
-
-        The interval is that of :func:`gpec.plots.summary`; there is none for a single row.
-        """
-        size = np.abs(self.values[:, :, k])
-        mean, half = size.mean(axis=0), np.zeros(size.shape[1])
-        if len(size) > 1:
-            half = half_width_of_mean(size, (self.upper - self.lower)[:, :, k] / 2, level)
-        firm = (self.codes[:, :, k] == 0).mean(axis=0)
-        columns = {"size": mean, "least": np.maximum(mean - half, 0.0), "most": mean + half, "firm": firm}
-        return {name: shortened(column) for name, column in columns.items()}
+    The interval is that of :func:`gpec.plots.summary`; there is none for a single row.
+    """
+    size = np.abs(rows["values"])
+    mean, half = size.mean(axis=0), np.zeros(size.shape[1])
+    if len(size) > 1:
+        half = half_width_of_mean(size, (rows["upper"] - rows["lower"]) / 2, level)
+    firm = (words_of(rows["certainty"]) == "firm").mean(axis=0)
+    columns = {"size": mean, "least": np.maximum(mean - half, 0.0), "most": mean + half, "firm": firm}
+    return {name: shortened(column) for name, column in columns.items()}
 
 
-def _part(e: Explained, full: _Full, by_row: FloatArray, shown: IntArray, k: int) -> dict[str, Any]:
-    """The numbers of one class, row after row."""
-    std, boundary = (with_axes(e, array)[shown, :, k] for array in (e.std, e.boundary_variance))
-    variance = std**2
-    share = np.divide(boundary, variance, out=np.ones_like(variance), where=variance > 0)
+def _part(rows: dict[str, FloatArray]) -> dict[str, Any]:
+    """The numbers of the shown rows for one class, row after row."""
+    variance = rows["std"] ** 2
+    share = np.divide(rows["boundary"], variance, out=np.ones_like(variance), where=variance > 0)
     return {
-        "values": shortened(full.values[shown, :, k]),
-        "lower": shortened(full.lower[shown, :, k]),
-        "upper": shortened(full.upper[shown, :, k]),
-        "std": shortened(std, 3),
+        **{name: shortened(rows[name]) for name in ("values", "lower", "upper")},
+        "std": shortened(rows["std"], 3),
         "boundary": np.rint(100 * np.clip(share, 0.0, 1.0)).astype(int).ravel().tolist(),
-        "certainty": np.floor(100 * full.certainty[shown, :, k]).astype(int).ravel().tolist(),
-        "words": "".join(map(str, full.codes[shown, :, k].ravel())),
-        "firm": shortened(by_row[shown, k]),
+        "certainty": np.floor(100 * rows["certainty"]).astype(int).ravel().tolist(),
+        "words": "".join(words_of(rows["certainty"], ("0", "1", "2")).ravel()),
     }
 
 
-def shortened(array: FloatArray, digits: int = _DIGITS) -> list[float]:
-    """All numbers in one list, with so many digits."""
-    return [float(number) for number in rounded(array, digits).ravel()]
+def outputs_of(e: Explained) -> list[str]:
+    """Names of the classes; that of a regressor is empty."""
+    return [str(name or "") for name in (e.output_names if "output" in e.axes else [e.output_names])]
+
+
+def shortened(array: Any, digits: int = 4) -> list[float]:
+    """All numbers in one list, rounded to so many digits, which keeps their order; a text of them is short."""
+    numbers = np.asarray(array, dtype=np.float64).ravel()
+    size = np.abs(numbers)
+    exponent = np.clip(np.floor(np.log10(np.where(size > 0, size, 1.0))), -280, None)
+    up, down = 10.0 ** np.maximum(digits - 1 - exponent, 0), 10.0 ** np.maximum(exponent - digits + 1, 0)
+    return [float(number) for number in np.round(numbers * up / down) / up * down]
 
 
 def with_axes(e: Explained, array: npt.NDArray[Any], *, feature: bool = True) -> npt.NDArray[Any]:
@@ -167,14 +167,18 @@ def _labels(e: Explained, shown: IntArray) -> list[str]:
     if e.row_names is None:
         return [str(i) for i in shown]
     names = e.row_names if "row" in e.axes else [e.row_names]
-    return [show(names[i]) for i in shown]
+    return [value_text(names[i]) for i in shown]
 
 
 def columns_of(data: npt.NDArray[Any]) -> list[dict[str, Any]]:
     """The values of each feature as texts, None where missing; whether they are numbers."""
     found = []
     for column in data.T:
-        missing = pd.isna(column)
-        texts = [None if gone else show(value) for value, gone in zip(column, missing, strict=True)]
-        found.append({"number": all(map(is_number, column[~missing])), "texts": texts})
+        missing = is_missing(column)
+        texts = [None if gone else value_text(value) for value, gone in zip(column, missing, strict=True)]
+        found.append({"number": all(map(_is_number, column[~missing])), "texts": texts})
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

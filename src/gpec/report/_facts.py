@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpec._explained import Explained
-from gpec.report._content import Content, extremes
-from gpec.report._numbers import show
+from gpec._numbers import value_text
+from gpec.report._content import Content, extremes, outputs_of
 from gpec.report._similar import Fit
 
 __all__ = ["facts_of", "how_to_read", "left_out", "settings_of"]
@@ -25,7 +25,7 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
     found = [
         ("Model", str(settings.get("model", "")).strip("<>")),
         ("Explainer", str(settings.get("explainer", "")).strip("<>")),
-        ("Explained classes" if several else "Explained class", ", ".join(_names(e))),
+        ("Explained classes" if several else "Explained class", ", ".join(outputs_of(e))),
         ("Unit of attributions", about.get("unit")),
         ("Attributions are", _VALUES.get(about.get("attribution", ""))),
         ("Noise of the explainer", about.get("noise")),
@@ -34,7 +34,7 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
             "Points on level sets" if e.output_names is None else "Points on the decision boundary",
             _listed(learned.get("boundary_points")) or settings.get("n_boundary"),
         ),
-        ("Levels", ", ".join(f"{level:.6g}" for level in learned.get("levels", ()))),
+        ("Levels", ", ".join(value_text(level) for level in learned.get("levels", ()))),
         ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
         ("Model rows asked in the fit", learned.get("model_rows")),
         ("Model rows asked for this explanation", about.get("model_rows")),
@@ -76,11 +76,6 @@ def left_out(content: Content) -> str:
     )
 
 
-def _names(e: Explained) -> list[str]:
-    """Of the classes; a regressor has none."""
-    return [str(name or "") for name in (e.output_names if "output" in e.axes else [e.output_names])]
-
-
 def _listed(numbers: Any) -> str:
     return ", ".join(f"{number:,}" for number in numbers) if isinstance(numbers, (list, tuple)) else ""
 
@@ -90,6 +85,4 @@ def _total(seconds: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return f"{value:.3g}" if isinstance(value, float) else show(value)
+    return f"{value:,}" if type(value) is int else value_text(value, digits=3)

@@ -13,17 +13,25 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from gpec._colors import DARK, LIGHT, css
 from gpec._explained import Explained
 from gpec._files import replacing
+from gpec._numbers import MISSING, level_text
 from gpec._validation import check_count
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.report._content import Content
 from gpec.report._facts import facts_of, how_to_read, left_out, settings_of
 from gpec.report._similar import Fit, similar_of
+from gpec.trust import SIGN_WORDS
 
 __all__ = ["write_report"]
 
 _SCRIPTS = ("numbers.js", "charts.js", "row.js", "table.js", "page.js")
+_WORDS = f'"use strict";\nconst MISSING = {json.dumps(MISSING)}, WORDS = {json.dumps(SIGN_WORDS)};'
+_COLORS = (
+    f":root {{ color-scheme: light; {css(LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root:not(.print) {{ color-scheme: dark; {css(DARK)} }} }}"
+)
 
 
 def write_report(
@@ -47,7 +55,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
     except ImportError as error:
         raise MissingExtraError(f'The report needs {error.name}: pip install "gpec[app]".') from error
     content = Content.of(e, max_rows)
-    script, charts = "\n".join(_source(name) for name in _SCRIPTS), _Charts.of(get_plotlyjs())
+    script, charts = "\n".join([_WORDS, *map(_source, _SCRIPTS)]), _Charts.of(get_plotlyjs())
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     data = {**content.plain, "similar": similar_of(e, content, fit)}
     return page.from_string(_source("page.html.jinja")).render(
@@ -55,14 +63,14 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
         n=content.n,
         outputs=content.plain["outputs"],
         n_features=len(content.plain["features"]),
-        level=f"{100 * e.confidence_level:.4g}%",
+        level=level_text(e.confidence_level),
         statement=e.statement(),
         how_to_read=how_to_read(e),
         left_out=left_out(content),
         facts=facts_of(e, fit),
         settings=settings_of(e),
         today=date.today().isoformat(),
-        style=_source("page.css"),
+        style=f"{_COLORS}\n{_source('page.css')}",
         script=script,
         # a script whose hash is not named here does not run
         hashes=" ".join(f"'{each}'" for each in (_hash(script), charts.hash)),

@@ -87,7 +87,7 @@ function interval(low, value, high, thin) {
     symmetric: false,
     array: high.map((bound, i) => (bound === null ? 0 : bound - value[i])),
     arrayminus: low.map((bound, i) => (bound === null ? 0 : value[i] - bound)),
-    color: colour("dot"),
+    color: colour("ink"),
     thickness: thin ? 1.2 : 1.5,
     width: 3,
   };
@@ -145,8 +145,8 @@ function drawWaterfall(names, texts, row, decimals, unit) {
   const rest = row.order.slice(MOST_BARS);
   const length = nameLength("waterfall");
   const steps = order.map((f) => ({
-    name: `${shortened(names[f], length - 4)} = ${shortened(texts[f] === null ? "missing" : texts[f], 12)}`,
-    full: `${names[f]} = ${texts[f] === null ? "missing" : texts[f]}`,
+    name: `${shortened(names[f], length - 4)} = ${shortened(texts[f] ?? MISSING, 12)}`,
+    full: `${names[f]} = ${texts[f] ?? MISSING}`,
     value: row.values[f],
     lower: row.lower[f],
     upper: row.upper[f],
@@ -255,13 +255,13 @@ function drawSimilar(names, row, others, decimals, unit) {
         mode: "markers",
         x: dots.x,
         y: dots.y,
-        marker: { symbol: "circle-open", size: 6, color: colour("dot") },
+        marker: { symbol: "circle-open", size: 6, color: colour("ink") },
         hoverinfo: "text",
         hovertext: dots.text,
       },
     ],
     {
-      yaxis: { ...yAxis(order.map((f) => shortened(names[f], nameLength("similar")))), showgrid: false },
+      yaxis: yAxis(order.map((f) => shortened(names[f], nameLength("similar")))),
       xaxis: xAxis("similar", "attribution", unit),
     },
     order.length,

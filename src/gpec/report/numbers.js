@@ -1,7 +1,4 @@
-"use strict";
 // Reading the data, writing numbers, and building elements: text is only ever set as text.
-
-const WORDS = ["firm", "likely", "unclear"];
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -35,17 +32,10 @@ function counted(number) {
   return number.toLocaleString("en-US");
 }
 
-// Decimals that give the largest numbers of a list three digits; null where numbers are too large or too small for that.
-function decimalsFor(numbers) {
-  const largest = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0);
-  if (!(largest > 0)) return 2;
-  const decimals = 2 - Math.floor(Math.log10(largest));
-  return decimals > 8 || decimals < -4 ? null : Math.max(decimals, 0);
-}
-
+// The same texts as gpec._numbers makes of numbers, whose decimals come with the data.
 function plainNumber(number, decimals) {
-  const text = decimals === null ? number.toExponential(2) : number.toFixed(decimals);
-  return (/^-[0.]*$/.test(text) ? text.slice(1) : text).replace("-", "−");
+  const text = decimals === null ? number.toExponential(2).replace(/(\D)(\d)$/, "$10$2") : number.toFixed(decimals);
+  return (Number(text) === 0 ? text.replace(/^-/, "") : text).replaceAll("-", "−");
 }
 
 function signedNumber(number, decimals) {
@@ -65,7 +55,7 @@ function shortened(text, length) {
 }
 
 function valueOf(text) {
-  return text === null ? element("span", { class: "missing" }, "missing") : text;
+  return text === null ? element("span", { class: "missing" }, MISSING) : text;
 }
 
 function meter(share, kind = "") {

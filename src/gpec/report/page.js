@@ -41,7 +41,7 @@ function showOverall(page) {
 
 function showOutput(page) {
   page.largest = largestOf(page.data, page.state.output);
-  page.decimals = decimalsFor(page.data.overall[page.state.output].size);
+  page.decimals = page.data.decimals[page.state.output];
   page.order = null;
   showOverall(page);
   showExtremes(page);

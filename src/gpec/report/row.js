@@ -148,6 +148,5 @@ function showSimilar(page, row, position) {
 
 function answerText(page, answer) {
   if (Number.isNaN(answer)) return "";
-  const probability = page.data.outputs[0] && Math.abs(answer) <= 1; // a regressor has no class
-  return plainNumber(answer, probability ? 3 : decimalsFor([answer]));
+  return plainNumber(answer, page.data.answer_decimals);
 }

@@ -16,7 +16,7 @@ function largestOf(data, output) {
 // What each row is searched by, in small letters.
 function searchTexts(data) {
   return data.labels.map((label, i) =>
-    [label, ...data.columns.map((column) => (column.texts[i] === null ? "missing" : column.texts[i]))].join("\n").toLowerCase(),
+    [label, ...data.columns.map((column) => column.texts[i] ?? MISSING)].join("\n").toLowerCase(),
   );
 }
 
@@ -28,7 +28,7 @@ function testOf(page, query) {
   const f = parts ? data.features.findIndex((name) => name.trim().toLowerCase() === parts[1]) : -1;
   if (f >= 0) {
     const { texts } = data.columns[f];
-    if (parts[2] === "=") return (i) => (texts[i] === null ? "missing" : texts[i].toLowerCase()) === parts[3];
+    if (parts[2] === "=") return (i) => (texts[i] ?? MISSING).toLowerCase() === parts[3];
     const limit = Number(parts[3]);
     if (!Number.isNaN(limit)) {
       const side = parts[2] === ">" ? 1 : -1;
