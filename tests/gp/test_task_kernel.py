@@ -124,23 +124,6 @@ class TestLearned:
         assert all(tasks.log_evidence == tasks.log_evidence_independent for tasks in found if tasks.weight == 0)
 
     @pytest.mark.parametrize("kind", ["clusters", "low_rank"])
-    def test_it_foretells_several_features_together_better(self, kind):
-        """The joint density of unseen rows, which is what groups and ranks need."""
-        gains = []
-        for seed in range(4):
-            kernel, X, Y = drawn(two_clusters(), seed, N=80, n=100)
-            U = np.zeros((80, 6))
-            posterior = make_task_posterior(kernel, X[:80], Y[:80], U, kind, "evidence", seed=0)
-            exact = ExactPosterior(kernel, X[:80], Y[:80], U, posterior.parameters).predict(X[80:])
-            nugget = np.diag(posterior.parameters.scale * posterior.parameters.nugget)
-            joint = posterior.joint_covariance(X[80:]) + nugget
-            alone = [np.diag(v) for v in exact.variance]
-            gains.append(
-                log_density(Y[80:] - posterior.predict(X[80:]).mean, joint) - log_density(Y[80:] - exact.mean, alone)
-            )
-        assert np.mean(gains) > 0.1
-
-    @pytest.mark.parametrize("kind", ["clusters", "low_rank"])
     def test_one_feature(self, kind):
         found = made(kind, np.eye(1))
         assert found.tasks.weight == 0
@@ -163,12 +146,6 @@ class TestLearned:
         Y[:, 2] = -3.0 * Y[:, 0]
         found = make_task_posterior(kernel, X, Y, np.zeros_like(Y), kind, "evidence", seed=0)
         assert found.tasks.mixed[0, 2] < -0.8
-        joint = found.joint_covariance(X[:5])
-        assert (joint[:, 0, 2] < -0.8 * np.sqrt(joint[:, 0, 0] * joint[:, 2, 2])).all()
-
-
-def log_density(residual, covariance):
-    return np.mean([multivariate_normal(cov=C).logpdf(r) for r, C in zip(residual, covariance, strict=True)])
 
 
 class TestStated:
@@ -287,9 +264,7 @@ class TestBadInput:
         plain = make_task_posterior(kernel, X, Y, U, kind, "evidence", seed=0)
         sized = make_task_posterior(kernel, X, Y * size, U, kind, "evidence", seed=0)
         assert sized.tasks.weight == pytest.approx(plain.tasks.weight, abs=1e-3) != 0
-        joint = sized.joint_covariance(X[:5]) / size / size
-        linked = two_clusters() != 0
-        np.testing.assert_allclose(joint[:, linked], plain.joint_covariance(X[:5])[:, linked], rtol=1e-2)
+        np.testing.assert_allclose(sized.predict(X).variance / size / size, plain.predict(X).variance, rtol=1e-2)
         np.testing.assert_allclose(sized.predict(X).mean / size, plain.predict(X).mean, rtol=1e-3)
 
     def test_a_kernel_that_differs_by_feature(self):

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotrf
 
 from gpec.data import Rows
-from gpec.errors import NumericalError
 from gpec.kernels import Kernel
 from gpec.kernels.base import Cross, symmetric
 from gpec.typing import FloatArray, IntArray
@@ -63,20 +61,8 @@ class Gram:
     def spectrum(self) -> Spectrum:
         return Spectrum.of(self.matrix)
 
-    def cholesky(self, h: FloatArray) -> FloatArray:
-        """Lower factor of ``K + diag(h)``; the latest is kept, as scales and posterior both ask for it."""
-        latest: tuple[FloatArray, FloatArray] | None = vars(self).get("_latest")
-        if latest is None or not np.array_equal(latest[0], h):
-            A = self.matrix.copy()
-            A[np.diag_indices(len(A))] += h
-            L, info = dpotrf(A, lower=1, clean=1, overwrite_a=1)
-            if info:
-                raise NumericalError("The kernel matrix with noise is not positive definite; add noise.")
-            latest = vars(self)["_latest"] = (np.copy(h), L)
-        return latest[1]
-
     def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
-        return {name: value for name, value in vars(self).items() if name not in ("cross", "_latest")}
+        return {name: value for name, value in vars(self).items() if name != "cross"}
 
 
 def feature_grams(kernel: Kernel, rows: Rows, d: int) -> list[tuple[IntArray, Gram]]:

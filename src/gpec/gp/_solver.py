@@ -22,7 +22,7 @@ from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels.base import Cross
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["DenseSolver", "Half", "Near", "Pairs", "Prediction", "Solver"]
+__all__ = ["Cholesky", "DenseSolver", "Half", "Near", "Pairs", "Prediction", "Solver", "SpectralSolver"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -64,37 +64,69 @@ class Pairs:
     covariance: FloatArray  # of a row with each similar one
 
 
-@dataclass(frozen=True, eq=False)
 class Half:
     """Half of what the explained rows take off the prior: it is a sum of products of such halves.
 
     ``parts`` are signs and arrays ``(n, q)``; ``gap`` is ``1 - 1' A^-1 k``, None where the mean is known.
     """
 
-    parts: tuple[tuple[float, FloatArray], ...]
-    gap: FloatArray | None
-    precision: float
+    def __init__(self, *parts: tuple[float, FloatArray], gap: FloatArray | None = None, precision: float = 1.0) -> None:
+        self.parts = parts if gap is None else (*parts, (-1.0, gap[:, None] / np.sqrt(precision)))
 
     def taken(self) -> FloatArray:
         """Between all rows, ``(n, n)``, less the uncertainty of the mean."""
-        total = sum(sign * (V @ V.T) for sign, V in self.parts)
-        return np.asarray(total if self.gap is None else total - np.outer(self.gap, self.gap) / self.precision)
+        return np.asarray(sum(sign * (V @ V.T) for sign, V in self.parts))
 
     def size(self) -> FloatArray:
         """At each row, ``(n,)``."""
-        total = sum(sign * np.einsum("ij,ij->i", V, V) for sign, V in self.parts)
-        return np.asarray(total if self.gap is None else total - self.gap**2 / self.precision)
+        return np.asarray(sum(sign * np.einsum("ij,ij->i", V, V) for sign, V in self.parts))
 
     def towards(self, other: Half) -> FloatArray:
         """Between each of ``n`` rows and its own ``K`` of the ``n K`` rows of another, ``(n, K)``."""
-        n = len(self.parts[0][1])
-        total = sum(
-            sign * np.einsum("ij,ikj->ik", V, W.reshape(n, -1, W.shape[1]))
+        products = [
+            sign * np.einsum("ij,ikj->ik", V, W.reshape(len(V), -1, W.shape[1]))
             for (sign, V), (_, W) in zip(self.parts, other.parts, strict=True)
-        )
-        if self.gap is None or other.gap is None:
-            return np.asarray(total)
-        return np.asarray(total - self.gap[:, None] * other.gap.reshape(n, -1) / self.precision)
+        ]
+        return np.asarray(sum(products))
+
+
+class Cholesky:
+    """``A = K + diag(h)`` of some features by its lower factor ``L``."""
+
+    def __init__(self, K: FloatArray, h: FloatArray, free_mean: bool) -> None:
+        A = K.copy()
+        A[np.diag_indices(len(A))] += h
+        try:
+            self.L = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError as error:
+            raise NumericalError("The kernel matrix with noise is not positive definite; add noise.") from error
+        self.free_mean, self.ones = free_mean, self.white(np.ones(len(A)))
+
+    def white(self, B: FloatArray) -> FloatArray:
+        """``L^-1 B``."""
+        return np.asarray(solve_triangular(self.L, B, lower=True, check_finite=False))
+
+    def solve(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The means ``(d,)`` and ``A^-1 (y - mean)``, ``(N, d)``."""
+        white, mean = self.white(Y), np.zeros(Y.shape[1])
+        if self.free_mean:
+            mean = self.ones @ white / (self.ones @ self.ones)
+            white = white - self.ones[:, None] * mean
+        return mean, solve_triangular(self.L, white, lower=True, trans="T")
+
+    def half(self, k: FloatArray) -> Half:
+        white = self.white(k.T).T
+        if not self.free_mean:
+            return Half((1.0, white))
+        return Half((1.0, white), gap=1.0 - white @ self.ones, precision=float(self.ones @ self.ones))
+
+    def precisions(self) -> FloatArray:
+        """The diagonal of ``P``."""
+        inverse = self.white(np.eye(len(self.L)))
+        diagonal = np.einsum("ij,ij->j", inverse, inverse)
+        if self.free_mean:
+            diagonal -= (self.ones @ inverse) ** 2 / (self.ones @ self.ones)
+        return np.asarray(diagonal)
 
 
 class Solver(ABC):
@@ -111,13 +143,6 @@ class Solver(ABC):
         self.h = np.maximum(parameters.nugget + noise, LEAST_NUGGET) + jitter
         self.h_boundary = np.maximum(parameters.nugget, LEAST_NUGGET) + jitter
         self.noisy = U.any(axis=0)
-        same = np.ptp(self.h, axis=0) == 0
-        self.shared: IntArray = np.flatnonzero(same)
-        varying = np.flatnonzero(~same)
-        self.groups: list[IntArray] = []  # features of the same noise, which varies over the rows
-        if len(varying):
-            _, group = np.unique(self.h[:, varying], axis=1, return_inverse=True)
-            self.groups = [varying[group.ravel() == i] for i in range(int(group.max()) + 1)]
         self.mean = np.zeros(Y.shape[1])
         self.condition = 1.0
         with np.errstate(divide="ignore", over="ignore"):
@@ -137,16 +162,12 @@ class Solver(ABC):
         """``k' A^-1 (y - m)``, ``(n, d)``."""
 
     @abstractmethod
-    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``k' A^-1 k`` and the mean's uncertainty, both ``(n, d)``, for noise ``h (d,)`` equal over the rows."""
-
-    @abstractmethod
-    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
-        """``k' A^-1 k (n,)``, ``1 - 1' A^-1 k (n,)`` and ``1' A^-1 1`` for the i-th group of features."""
-
-    @abstractmethod
     def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
         """What the explained rows say of feature ``f`` at rows, with their noise or as if they had none."""
+
+    @abstractmethod
+    def taken(self, k: FloatArray, P: FloatArray, noisy: bool) -> FloatArray:
+        """The size of :meth:`half` for all features, ``(n, d)``."""
 
     @abstractmethod
     def left_out(self) -> tuple[FloatArray, FloatArray]:
@@ -156,10 +177,10 @@ class Solver(ABC):
         """Posterior at rows ``x`` from ``k(x, X)`` and ``k(x, x)``."""
         P = self.project(k)
         mean = self.mean + self.mean_at(k, P)
-        boundary, clamped = self._variance(diagonal, *self.equal(P, self.h_boundary))
+        boundary, clamped = self._variance(diagonal, self.taken(k, P, noisy=False))
         noise = np.zeros_like(boundary)
         if self.noisy.any():
-            total, clamped_too = self._variance(diagonal, *self._total(P, k))
+            total, clamped_too = self._variance(diagonal, self.taken(k, P, noisy=True))
             noise = np.where(self.noisy, np.maximum(total - boundary, 0.0), 0.0)
             clamped = clamped + clamped_too
         boundary *= self.scale
@@ -195,28 +216,8 @@ class Solver(ABC):
         mean[:, self.flat] = mean_similar[:, self.flat] = self.mean[self.flat]
         return Pairs(mean, mean_similar.reshape(n, K, d), variance, of_similar, covariance)
 
-    def _total(self, P: FloatArray, k: FloatArray) -> tuple[FloatArray, FloatArray]:
-        quadratic, of_mean = np.empty((len(k), len(self.scale))), np.zeros((len(k), len(self.scale)))
-        if len(self.shared):
-            quadratic[:, self.shared], of_mean[:, self.shared] = self.equal(P, self.h[0, self.shared])
-        for i, group in enumerate(self.groups):
-            part, gap, precision = self.varying(k, i)
-            quadratic[:, group] = part[:, None]
-            if self.free_mean:
-                of_mean[:, group] = (gap**2 / precision)[:, None]
-        return quadratic, of_mean
-
-    def _half(self, parts: tuple[tuple[float, FloatArray], ...], gap: FloatArray, precision: float) -> Half:
-        return Half(parts, gap if self.free_mean else None, precision)
-
-    def _group_of(self, f: int) -> int | None:
-        """The group of a feature whose noise varies over the rows."""
-        return next((i for i, group in enumerate(self.groups) if f in group), None)
-
-    def _variance(
-        self, diagonal: FloatArray, quadratic: FloatArray, of_mean: FloatArray
-    ) -> tuple[FloatArray, IntArray]:
-        variance = diagonal[:, None] + self.parameters.nugget - quadratic + of_mean
+    def _variance(self, diagonal: FloatArray, taken: FloatArray) -> tuple[FloatArray, IntArray]:
+        variance = diagonal[:, None] + self.parameters.nugget - taken
         negative = variance < 0
         if negative.any():
             slack = 10 * self.condition * _EPS * float(diagonal.max())
@@ -231,40 +232,89 @@ class Solver(ABC):
         return variance, negative.sum(axis=1)
 
 
-class DenseSolver(Solver):
-    """From the dense kernel matrix.
+class SpectralSolver(Solver):
+    """Features in a basis in which ``K`` is diagonal.
 
-    Noise that is the same for all rows shares one eigendecomposition of ``K`` between all features; other noise takes
-    one Cholesky factor for each distinct column.
+    Noise that is the same for all rows shares one eigendecomposition between all features; other noise takes one
+    Cholesky factor for each distinct column.
     """
+
+    values: FloatArray  # eigenvalues (q, 1)
+    ones: FloatArray  # a one for each row, in the basis (q, 1)
 
     def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
         super().__init__(gram, Y, U, parameters, jitter)
-        self.gram, N = gram, len(Y)
-        spectrum = gram.spectrum
-        least = float(self.h_boundary.min())
-        self.condition = (float(spectrum.values.max()) + least) / least
-        self._alpha = np.empty(Y.shape)
-        shared, o = self.shared, spectrum.ones[:, None]
-        w = 1.0 / (spectrum.values[:, None] + self.h[0, shared])
-        z = spectrum.Q.T @ Y[:, shared]
+        same = np.ptp(self.h, axis=0) == 0
+        self.shared, varying = np.flatnonzero(same), np.flatnonzero(~same)
+        self.groups: list[IntArray] = []  # features of the same noise, which varies over the rows
+        if len(varying):
+            _, group = np.unique(self.h[:, varying], axis=1, return_inverse=True)
+            self.groups = [varying[group.ravel() == i] for i in range(int(group.max()) + 1)]
+
+    @abstractmethod
+    def _ones_times(self, z: FloatArray, total: FloatArray | int, h: FloatArray) -> FloatArray:
+        """``1' A^-1 y`` from ``y`` in the basis ``(q, d)`` and its sum."""
+
+    @abstractmethod
+    def _weights(self, h: FloatArray) -> FloatArray:
+        """What squares of ``P`` count, ``(q, d)``."""
+
+    @abstractmethod
+    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+        """:meth:`half` of features whose noise varies over the rows."""
+
+    def _solve_shared(self, z: FloatArray, total: FloatArray) -> FloatArray:
+        """``A^-1 (y - mean)`` in the basis, for the features of equal noise; their means on the way."""
+        shared, h = self.shared, self.h[0, self.shared]
         if self.free_mean:
-            self.mean[shared] = (o * z * w).sum(axis=0) / (o**2 * w).sum(axis=0)
-            z = z - o * self.mean[shared]
-        self._alpha[:, shared] = spectrum.Q @ (z * w)
-        self._factors: list[tuple[FloatArray, FloatArray]] = []
-        for group in self.groups:
-            try:
-                L = cholesky(gram.matrix + np.diag(self.h[:, group[0]]), lower=True)
-            except LinAlgError as error:
-                raise NumericalError("The kernel matrix with noise is not positive definite; add noise.") from error
-            ones = solve_triangular(L, np.ones(N), lower=True)
-            white = solve_triangular(L, Y[:, group], lower=True)
+            self.mean[shared] = self._ones_times(z, total, h) / self._precision(h)
+        return np.asarray((z - self.ones * self.mean[shared]) / (self.values + h))
+
+    def _precision(self, h: FloatArray) -> FloatArray:
+        """``1' A^-1 1``."""
+        return self._ones_times(self.ones, len(self.h), h)
+
+    def _gap(self, P: FloatArray, h: FloatArray) -> FloatArray:
+        """``1 - 1' A^-1 k``, ``(n, d)``."""
+        return np.asarray(1.0 - P @ (self.ones / (self.values + h)))
+
+    def taken(self, k: FloatArray, P: FloatArray, noisy: bool) -> FloatArray:
+        found, shared = np.empty((len(k), len(self.scale))), self.shared if noisy else np.arange(len(self.scale))
+        if len(shared):
+            h = self.h[0, shared] if noisy else self.h_boundary
+            found[:, shared] = P**2 @ self._weights(h)
             if self.free_mean:
-                self.mean[group] = ones @ white / (ones @ ones)
-                white = white - ones[:, None] * self.mean[group]
-            self._alpha[:, group] = solve_triangular(L, white, lower=True, trans="T")
-            self._factors.append((L, ones))
+                found[:, shared] -= self._gap(P, h) ** 2 / self._precision(h)
+        for i, group in enumerate(self.groups if noisy else ()):
+            found[:, group] = self._half_of_group(k, i).size()[:, None]
+        return found
+
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+        i = next((i for i, group in enumerate(self.groups) if noisy and f in group), None)
+        if i is not None:
+            return self._half_of_group(k, i)
+        h = self.h[0, [f]] if noisy else self.h_boundary[[f]]
+        part = (1.0, P * np.sqrt(self._weights(h)[:, 0]))
+        if not self.free_mean:
+            return Half(part)
+        return Half(part, gap=self._gap(P, h)[:, 0], precision=float(self._precision(h)[0]))
+
+
+class DenseSolver(SpectralSolver):
+    """From the dense kernel matrix."""
+
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
+        super().__init__(gram, Y, U, parameters, jitter)
+        self.gram, Q = gram, gram.spectrum.Q
+        self.values, self.ones = gram.spectrum.values[:, None], gram.spectrum.ones[:, None]
+        least = float(self.h_boundary.min())
+        self.condition = (float(self.values.max()) + least) / least
+        self._alpha = np.empty(Y.shape)
+        y = Y[:, self.shared]
+        self._alpha[:, self.shared] = Q @ self._solve_shared(Q.T @ y, y.sum(axis=0))
+        self._factors = [Cholesky(gram.matrix, self.h[:, group[0]], self.free_mean) for group in self.groups]
+        for group, factor in zip(self.groups, self._factors, strict=True):
+            self.mean[group], self._alpha[:, group] = factor.solve(Y[:, group])
 
     @property
     def cross(self) -> Cross:
@@ -276,41 +326,20 @@ class DenseSolver(Solver):
     def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
         return k @ self._alpha
 
-    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        spectrum = self.gram.spectrum
-        w = 1.0 / (spectrum.values[:, None] + h)
-        quadratic = P**2 @ w
-        if not self.free_mean:
-            return quadratic, np.zeros_like(quadratic)
-        o = spectrum.ones
-        return quadratic, (1.0 - P @ (o[:, None] * w)) ** 2 / (o**2 @ w)
+    def _ones_times(self, z: FloatArray, total: FloatArray | int, h: FloatArray) -> FloatArray:
+        return np.asarray((self.ones * z / (self.values + h)).sum(axis=0))
 
-    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
-        L, ones = self._factors[i]
-        white = solve_triangular(L, k.T, lower=True)
-        return np.einsum("ij,ij->j", white, white), 1.0 - ones @ white, float(ones @ ones)
+    def _weights(self, h: FloatArray) -> FloatArray:
+        return 1.0 / (self.values + h)
 
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
-        i = self._group_of(f) if noisy else None
-        if i is not None:
-            L, ones = self._factors[i]
-            white = solve_triangular(L, k.T, lower=True).T
-            return self._half(((1.0, white),), 1.0 - white @ ones, float(ones @ ones))
-        spectrum = self.gram.spectrum
-        w = 1.0 / (spectrum.values + (self.h[0, f] if noisy else self.h_boundary[f]))
-        return self._half(((1.0, P * np.sqrt(w)),), 1.0 - P @ (spectrum.ones * w), float(spectrum.ones**2 @ w))
+    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+        return self._factors[i].half(k)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
-        spectrum, diagonal = self.gram.spectrum, np.empty_like(self._alpha)
-        w = 1.0 / (spectrum.values[:, None] + self.h[0, self.shared])
-        o = spectrum.ones[:, None]
-        diagonal[:, self.shared] = spectrum.Q**2 @ w
+        Q, diagonal, h = self.gram.spectrum.Q, np.empty_like(self._alpha), self.h[0, self.shared]
+        diagonal[:, self.shared] = Q**2 @ self._weights(h)
         if self.free_mean:
-            diagonal[:, self.shared] -= (spectrum.Q @ (o * w)) ** 2 / (o**2 * w).sum(axis=0)
-        for group, (L, ones) in zip(self.groups, self._factors, strict=True):
-            inverse = solve_triangular(L, np.eye(len(L)), lower=True)
-            part = np.einsum("ij,ij->j", inverse, inverse)
-            if self.free_mean:
-                part -= (ones @ inverse) ** 2 / (ones @ ones)
-            diagonal[:, group] = part[:, None]
+            diagonal[:, self.shared] -= (Q @ (self.ones * self._weights(h))) ** 2 / self._precision(h)
+        for group, factor in zip(self.groups, self._factors, strict=True):
+            diagonal[:, group] = factor.precisions()[:, None]
         return self._alpha, diagonal

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpec.errors import InputError
 from gpec.gp._gram import Gram
-from gpec.gp._kronecker import CholeskyNoise, EqualNoise, IterativeNoise, UnequalNoise
+from gpec.gp._kronecker import EqualNoise, UnequalNoise
 from gpec.gp._solver import Half, Solver
 from gpec.gp.evidence import Parameters
 from gpec.kernels.base import Cross
@@ -13,7 +14,7 @@ from gpec.typing import FloatArray
 
 __all__ = ["TaskSolver"]
 
-_DENSE_SIZE = 6_000  # rows times features up to which noise that varies over the rows takes a Cholesky factor: 0.6 GB
+_LARGEST = 6_000  # rows times features whose noise varies over the rows: their matrices take 0.6 GB
 
 
 class TaskSolver(Solver):
@@ -34,17 +35,20 @@ class TaskSolver(Solver):
         self.condition = (largest + least) / least
         self._boundary = self._total_noise = EqualNoise(spectrum, T, self.h_boundary)
         self._unequal: UnequalNoise | None = None
-        if len(self.shared) == len(T):
-            self.groups = []
+        if not np.ptp(self.h, axis=0).any():
             if self.noisy.any():
                 self._total_noise = EqualNoise(spectrum, T, self.h[0])
             mean, self._solved = self._total_noise.solve(Y / root, self.free_mean)
             weights = self._solved @ self._total_noise.rotation.TW.T
         else:
-            self.shared, self.groups = np.arange(0), [np.array([f]) for f in range(len(T))]
-            noise = CholeskyNoise if self.h.size <= _DENSE_SIZE else IterativeNoise
-            self._unequal = noise(gram.matrix, T, self.h, self.free_mean)
-            mean, self._solved = self._unequal.solve_attributions(Y / root)
+            if self.h.size > _LARGEST:
+                raise InputError(
+                    f"task_kernel takes at most {_LARGEST:,} rows times dependent features where the noise differs "
+                    f"between rows, got {len(Y):,} x {len(T):,} = {Y.size:,}; explain fewer rows, set noise to a "
+                    "number or 'none', or use task_kernel=None."
+                )
+            self._unequal = UnequalNoise(gram.matrix, T, self.h, self.free_mean)
+            mean, self._solved = self._unequal.solve(Y / root)
             weights = self._solved @ T
         self.mean = mean * root
         self._weights = weights * root
@@ -59,28 +63,15 @@ class TaskSolver(Solver):
     def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
         return k @ self._weights
 
-    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        noise = self._boundary if h is self.h_boundary else self._total_noise
-        taken = noise.taken(P)
-        return taken, noise.of_mean(P) if self.free_mean else np.zeros_like(taken)
-
-    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
-        # the uncertainty of the means is in the half already
-        return self.half(k, k, i, noisy=True).size(), np.zeros(len(k)), 1.0
+    def taken(self, k: FloatArray, P: FloatArray, noisy: bool) -> FloatArray:
+        if noisy and self._unequal is not None:
+            return np.stack([self._unequal.half(k, f).size() for f in range(len(self.T))], axis=1)
+        return (self._total_noise if noisy else self._boundary).taken(P, self.free_mean)
 
     def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
         if noisy and self._unequal is not None:
             return self._unequal.half(k, f)
         return (self._total_noise if noisy else self._boundary).half(P, f, self.free_mean)
-
-    def between_features(self, k: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Joint latent covariance ``(n, d, d)`` of the features at each row, without the nugget."""
-        if self._unequal is not None:
-            taken = self._unequal.between_features(k)
-        else:
-            taken = self._total_noise.between_features(self.project(k), self.free_mean)
-        root = np.sqrt(self.scale)
-        return np.asarray((self.T * diagonal[:, None, None] - taken) * root[:, None] * root)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         if self._unequal is None:

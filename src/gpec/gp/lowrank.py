@@ -18,7 +18,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from gpec.gp._gram import Gram
-from gpec.gp._solver import Half, Solver
+from gpec.gp._solver import Half, Solver, SpectralSolver
 from gpec.gp.evidence import Parameters
 from gpec.gp.posterior import JITTER, Posterior
 from gpec.kernels import Kernel
@@ -88,8 +88,8 @@ class LowRankPosterior(Posterior):
         return [(features, solver) for features, solver in self._solvers if isinstance(solver, _LowRankSolver)]
 
 
-class _LowRankSolver(Solver):
-    """From features ``Z (N, q)`` with ``Z[pivots]`` lower triangular."""
+class _LowRankSolver(SpectralSolver):
+    """From features ``Z (N, q)`` with ``Z[pivots]`` lower triangular; the basis is that of ``Z' Z``."""
 
     def __init__(
         self,
@@ -110,26 +110,18 @@ class _LowRankSolver(Solver):
         self.h = self.h + residual
         self.h_boundary = self.h_boundary + residual
         self._L = Z[pivots]  # lower triangular by construction
-        q = Z.shape[1]
         squares, self._V = eigh(Z.T @ Z, driver="evd")
-        self._squares = np.maximum(squares, 0.0)[:, None]
+        self.values, self.ones = np.maximum(squares, 0.0)[:, None], (self._V.T @ Z.sum(axis=0))[:, None]
         least = float(self.h_boundary.min())
-        self.condition = (float(self._squares.max()) + least) / least
-        self._o = self._V.T @ Z.sum(axis=0)
-        self._beta = np.empty((q, Y.shape[1]))
-        shared = self.shared
-        h = self.h[0, shared]
-        shrink = 1.0 / (self._squares + h)  # S^-1 D^-1 in the basis V
-        if self.free_mean:
-            z = self._V.T @ (Z.T @ Y[:, shared])
-            precision = self._precision(h, shrink)
-            self.mean[shared] = (Y[:, shared].sum(axis=0) - self._o @ (shrink * z)) / h / precision
-        self._beta[:, shared] = self._V @ (shrink * (self._V.T @ (Z.T @ (Y[:, shared] - self.mean[shared]))))
+        self.condition = (float(self.values.max()) + least) / least
+        self._beta = np.empty((Z.shape[1], Y.shape[1]))
+        y = Y[:, self.shared]
+        self._beta[:, self.shared] = self._V @ self._solve_shared(self._V.T @ (Z.T @ y), y.sum(axis=0))
         self._factors: list[tuple[FloatArray, FloatArray, float]] = []
         for group in self.groups:
             weight = 1.0 / self.h[:, group[0]]
             weighted = Z * weight[:, None]
-            R = cholesky(np.eye(q) + Z.T @ weighted, lower=True)
+            R = cholesky(np.eye(len(squares)) + Z.T @ weighted, lower=True)
             b = solve_triangular(R, weighted.sum(axis=0), lower=True)
             precision_of_mean = float(weight.sum() - b @ b)
             projected = solve_triangular(R, weighted.T @ Y[:, group], lower=True)
@@ -143,9 +135,11 @@ class _LowRankSolver(Solver):
     def cross(self) -> Cross:
         return self._to_pivots.cross
 
-    def _precision(self, h: FloatArray, shrink: FloatArray) -> FloatArray:
-        """``1' A^-1 1``."""
-        return np.asarray((len(self._Y) - self._o**2 @ shrink) / h)
+    def _ones_times(self, z: FloatArray, total: FloatArray | int, h: FloatArray) -> FloatArray:
+        return np.asarray((total - (self.ones * z / (self.values + h)).sum(axis=0)) / h)
+
+    def _weights(self, h: FloatArray) -> FloatArray:
+        return self.values / (self.values + h)
 
     def _z(self, k: FloatArray) -> FloatArray:
         return np.asarray(solve_triangular(self._L, k.T, lower=True).T)
@@ -156,43 +150,21 @@ class _LowRankSolver(Solver):
     def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
         return np.asarray(P @ (self._V.T @ self._beta))
 
-    def equal(self, P: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        shrink = 1.0 / (self._squares + h)
-        quadratic = P**2 @ (self._squares * shrink)
-        if not self.free_mean:
-            return quadratic, np.zeros_like(quadratic)
-        return quadratic, (1.0 - P @ (self._o[:, None] * shrink)) ** 2 / self._precision(h, shrink)
-
-    def varying(self, k: FloatArray, i: int) -> tuple[FloatArray, FloatArray, float]:
-        R, u, precision = self._factors[i]
-        z = self._z(k)
-        white = solve_triangular(R, z.T, lower=True)
-        return np.einsum("ij,ij->i", z, z) - np.einsum("ij,ij->j", white, white), 1.0 - z @ u, precision
-
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
-        i = self._group_of(f) if noisy else None
-        if i is not None:
-            R, u, precision = self._factors[i]
-            z = self._z(k)
-            return self._half(((1.0, z), (-1.0, solve_triangular(R, z.T, lower=True).T)), 1.0 - z @ u, precision)
-        h = self.h[0, [f]] if noisy else self.h_boundary[[f]]
-        shrink = 1.0 / (self._squares + h)
-        precision = float(self._precision(h, shrink)[0])
-        root = np.sqrt(self._squares * shrink)[:, 0]
-        return self._half(((1.0, P * root),), 1.0 - P @ (self._o * shrink[:, 0]), precision)
+    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+        (R, u, precision), z = self._factors[i], self._z(k)
+        white = solve_triangular(R, z.T, lower=True).T
+        return Half((1.0, z), (-1.0, white), gap=1.0 - z @ u if self.free_mean else None, precision=precision)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
-        weighted, diagonal = np.empty_like(self._Y), np.empty_like(self._Y)
+        weighted, diagonal, h = np.empty_like(self._Y), np.empty_like(self._Y), self.h[0, self.shared]
         for start in range(0, len(self._Y), _BLOCK):
             block = slice(start, start + _BLOCK)
             z = self._z(self.cross(self._rows[block])[0])
-            P, h = z @ self._V, self.h[0, self.shared]
+            P = z @ self._V
             weighted[block] = (self._Y[block] - self.mean - z @ self._beta) / self.h[block]
-            shrink = 1.0 / (self._squares + h)
-            diagonal[block, self.shared] = (1.0 - P**2 @ shrink) / h
+            diagonal[block, self.shared] = (1.0 - P**2 @ (1.0 / (self.values + h))) / h
             if self.free_mean:
-                b = (1.0 - P @ (self._o[:, None] * shrink)) / h
-                diagonal[block, self.shared] -= b**2 / self._precision(h, shrink)
+                diagonal[block, self.shared] -= (self._gap(P, h) / h) ** 2 / self._precision(h)
             for group, (R, u, precision) in zip(self.groups, self._factors, strict=True):
                 noise = self.h[block, group[0]]
                 white = solve_triangular(R, z.T, lower=True)

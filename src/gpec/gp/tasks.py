@@ -63,8 +63,8 @@ class TaskPosterior(Posterior):
     unknown mean of each feature is integrated out.
 
     Noise that is the same at all rows costs no more than independent features. Noise that varies over them takes a
-    matrix of the size of rows times features, up to 6,000; beyond that each variance is found by conjugate gradients,
-    which is slow for many rows. Features that ``T`` does not link, directly or through others, are solved apart.
+    matrix of the size of rows times features, which must not exceed 6,000. Features that ``T`` does not link, directly
+    or through others, are solved apart.
 
     Parameters
     ----------
@@ -105,21 +105,6 @@ class TaskPosterior(Posterior):
         if (T - np.eye(len(T))).any():
             return TaskSolver(gram, *of_features, T)
         return DenseSolver(gram, *of_features)
-
-    def joint_covariance(self, X: Any) -> FloatArray:
-        """Joint covariance ``(n, d, d)`` of the latent explanations of all features at each row, without the nugget.
-
-        With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
-        """
-        k, diagonal = self._gram.cross(Rows.of(X))
-        joint = np.zeros((len(k), *self._T.shape))
-        for features, solver in self._solvers:
-            if isinstance(solver, TaskSolver):
-                joint[:, features[:, None], features] = solver.between_features(k, diagonal)
-            else:
-                nugget = self.parameters.scale[features] * self.parameters.nugget[features]
-                joint[:, features, features] = np.maximum(solver.predict(k, diagonal).variance - nugget, 0.0)
-        return joint
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         return np.concatenate(parts, axis=-1)[..., self._order]
