@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gpec._randomness import derived_seed, stream
-from gpec.datasets import CurveModel, absolute_boundary, cosine_boundary, linear_boundary
+from gpec.datasets import absolute_boundary, cosine_boundary, linear_boundary
 from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
@@ -79,14 +79,6 @@ class Place:
         return first, second
 
 
-class _Sine(CurveModel):
-    def curve(self, x1: Any) -> FloatArray:
-        return np.asarray(4.0 * np.sin(0.6 * np.asarray(x1, dtype=np.float64)))
-
-    def slope(self, x1: Any) -> FloatArray:
-        return np.asarray(2.4 * np.cos(0.6 * np.asarray(x1, dtype=np.float64)))
-
-
 @lru_cache(maxsize=16)
 def place_of(name: str) -> Place:
     """The place that a key of :data:`SCENES` names."""
@@ -96,20 +88,26 @@ def place_of(name: str) -> Place:
         return _moons()
     if name in _TABLES:
         return _table(*_TABLES[name])
-    score = _circle if name == "circle" else _above(name)
     X = stream(_SEED, "playground rows").uniform(-_REACH, _REACH, size=(_ROWS, 2))
-    word = "inside" if name == "circle" else "above"
-    return Place(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), word, score)
+    score = _circle if name == "circle" else _above(_CURVES[name])
+    return Place(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), "inside" if name == "circle" else "above", score)
+
+
+# Heights of the curves that part the classes.
+_CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "line": linear_boundary(2).model.curve,
+    "angle": absolute_boundary(2).model.curve,
+    "sine": lambda x: np.asarray(4.0 * np.sin(0.6 * x)),
+    "cosine": cosine_boundary(2).model.curve,
+}
+
+
+def _above(curve: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
+    return lambda X: np.asarray(X[:, 1] - curve(X[:, 0]))
 
 
 def _circle(X: FloatArray) -> FloatArray:
     return np.asarray(6.0 - np.hypot(X[:, 0], X[:, 1]))
-
-
-def _above(name: str) -> Callable[[FloatArray], FloatArray]:
-    makers = {"line": linear_boundary, "angle": absolute_boundary, "cosine": cosine_boundary}
-    model = makers[name](2).model if name in makers else _Sine()
-    return lambda X: np.asarray(X[:, 1] - model.curve(X[:, 0]))
 
 
 def _moons() -> Place:
@@ -146,21 +144,19 @@ def train(place: Place, kind: str, regularisation: float) -> Any:
         return _formula(place, regularisation)
     seed = derived_seed(_SEED, "playground models")
     leaf = round(2.0 ** (1.3 * regularisation))  # 1 to 37 rows
-    if kind == "trees":
-        return GradientBoostingClassifier(n_estimators=60, max_depth=3, min_samples_leaf=leaf, random_state=seed).fit(
-            place.X, place.y
-        )
-    if kind == "forest":
-        return RandomForestClassifier(n_estimators=25, min_samples_leaf=leaf, random_state=seed).fit(place.X, place.y)
-    if kind == "network":
-        network = MLPClassifier(
-            (16, 16), solver="lbfgs", alpha=10 ** (regularisation - 3), max_iter=200, random_state=seed
-        )
-        with warnings.catch_warnings():  # a network that is not quite at its best is still a network
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return make_pipeline(StandardScaler(), network).fit(place.X, place.y)
-    machine = make_pipeline(StandardScaler(), SVC(C=10 ** (2 - 0.75 * regularisation))).fit(place.X, place.y)
-    return Scored(lambda X: np.asarray(2.0 * machine.decision_function(X)))
+    alpha, C = 10 ** (regularisation - 3), 10 ** (2 - 0.75 * regularisation)
+    model = {
+        "trees": GradientBoostingClassifier(n_estimators=60, max_depth=3, min_samples_leaf=leaf, random_state=seed),
+        "forest": RandomForestClassifier(n_estimators=25, min_samples_leaf=leaf, random_state=seed),
+        "network": make_pipeline(
+            StandardScaler(), MLPClassifier((16, 16), solver="lbfgs", alpha=alpha, max_iter=200, random_state=seed)
+        ),
+        "svm": make_pipeline(StandardScaler(), SVC(C=C)),
+    }[kind]
+    with warnings.catch_warnings():  # a network that is not quite at its best is still a network
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(place.X, place.y)
+    return Scored(lambda X: np.asarray(2.0 * model.decision_function(X))) if kind == "svm" else model
 
 
 def _formula(place: Place, softness: float) -> Scored:

@@ -78,11 +78,8 @@ def layout(files: list[tuple[str, str]]) -> Any:
 
 def connect(app: Any, library: Library) -> None:
     """Give the page its life."""
-    _connect_opening(app, library)
-    _connect_rows(app, library)
+    filters = [Input(name, "value") for name in ("file", "output", "search", "levels", "order")]
 
-
-def _connect_opening(app: Any, library: Library) -> None:
     @app.callback(  # type: ignore[untyped-decorator]
         Output("file", "options"),
         Output("file", "value"),
@@ -121,11 +118,9 @@ def _connect_opening(app: Any, library: Library) -> None:
         classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(opened.outputs)]
         return about(opened), classes, 0, not classes, False, "filters" if opened.judged else "filters unjudged"
 
-
-def _connect_rows(app: Any, library: Library) -> None:
     @app.callback(  # type: ignore[untyped-decorator]
         Output("start", "data"),
-        *(Input(name, "value") for name in ("file", "output", "search", "levels", "order")),
+        *filters,
         Input("earlier", "n_clicks"),
         Input("later", "n_clicks"),
         State("start", "data"),
@@ -141,7 +136,7 @@ def _connect_rows(app: Any, library: Library) -> None:
         Output("earlier", "disabled"),
         Output("later", "disabled"),
         Output("turning", "hidden"),
-        *(Input(name, "value") for name in ("file", "output", "search", "levels", "order")),
+        *filters,
         Input("start", "data"),
         Input("picked", "data"),
     )
@@ -206,16 +201,9 @@ def _side_by_side(opened: Opened, output: int, picked: list[int]) -> Any:
     total = rows.shape[1]
     note = f"The {len(features)} largest of {total:,} features." if len(features) < total else ""
     figure = draw_comparison(rows, labels, features)
-    graph = html.Div(
-        dcc.Graph(id="bars", figure=figure, config={"displayModeBar": False}, responsive=True),
-        style={"height": f"{figure.layout.height}px"},
-    )
-    return [
-        html.H2("Side by side"),
-        graph,
-        _hint(note),
-        table(rows, labels, features, judged=opened.judged),
-    ]
+    graph = dcc.Graph(id="bars", figure=figure, config={"displayModeBar": False}, responsive=True)
+    framed = html.Div(graph, style={"height": f"{figure.layout.height}px"})
+    return [html.H2("Side by side"), framed, _hint(note), table(rows, labels, features, judged=opened.judged)]
 
 
 def _sorry(error: Exception) -> Any:

@@ -1,7 +1,6 @@
 """The command line: ``gpec demo``, ``fit``, ``explain``, ``report`` and ``app``."""
 
 from gpec.cli import _commands as _commands  # they add themselves to the app
-from gpec.cli import _shows as _shows
 from gpec.cli._errors import app
 
 __all__ = ["app"]

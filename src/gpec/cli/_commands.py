@@ -1,4 +1,4 @@
-"""``gpec fit``, ``explain`` and ``report``."""
+"""The commands: ``gpec fit``, ``explain``, ``report``, ``demo`` and ``app``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gpec._version import __version__
 from gpec.cli._errors import app
-from gpec.cli._options import ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
+from gpec.cli._options import Debug, ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
 from gpec.cli._outputs import check_out, write
 from gpec.cli._parquet import explain_folder, is_folder
 from gpec.cli._work import Work
@@ -19,6 +20,22 @@ __all__: list[str] = []  # the commands are in the app
 
 _OF_THE_FIT = {"background", "n_boundary", "n_explained", "n_background", "seed", "categorical", "model_output"}
 _OF_A_REPORT = {"source", "out", "level", "debug"}  # of a saved explanation
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Error bars for feature attributions."""
 
 
 @app.command()
@@ -101,6 +118,38 @@ def report(
         _require_one_source(ctx, options.fitted)
         Work(model, options).explain(source, out, options)
     typer.echo(f"Wrote {out}; open it in a browser.")
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("gpec-demo.png"),
+    debug: Debug = False,
+) -> None:
+    """Explain breast-cancer diagnoses, with error bars (about ten seconds)."""
+    from rich.console import Console
+
+    from gpec.demo import run
+
+    if not picture.parent.is_dir():
+        raise typer.BadParameter(f"the folder {picture.parent} does not exist.", param_hint="--picture")
+    run(picture, Console())
+
+
+@app.command("app")
+def show_app(
+    files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; this one is of this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8050,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Open a page with a playground and your own explanations, until Ctrl-C."""
+    from gpec.app import run
+
+    missing = [str(file) for file in files or [] if not file.is_file()]
+    if missing:
+        raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
+    run(files or [], host=host, port=port, open_browser=browser)
 
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:

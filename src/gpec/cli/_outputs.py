@@ -14,17 +14,13 @@ from gpec.errors import MissingExtraError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 
-__all__ = ["check_out", "write", "write_table"]
+__all__ = ["check_out", "write"]
 
-# Kind of file -> the packages that it needs, and the extra that brings them.
-_NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
-    ".csv": ((), ""),
-    ".json": ((), ""),
-    ".gpec": ((), ""),
-    ".html": (("jinja2", "plotly"), "app"),
-    ".parquet": (("pyarrow",), "files"),
-    ".feather": (("pyarrow",), "files"),
-}
+# Kind of file -> the extra that it needs, and the packages of it.
+_NEEDS: dict[str, tuple[str, ...]] = {
+    ".csv": (), ".json": (), ".gpec": (),
+    ".html": ("app", "jinja2", "plotly"), ".parquet": ("files", "pyarrow"), ".feather": ("files", "pyarrow"),
+}  # fmt: skip
 
 
 def check_out(out: Path, *kinds: str) -> Path:
@@ -36,7 +32,7 @@ def check_out(out: Path, *kinds: str) -> Path:
         raise typer.BadParameter(f"the folder {out.parent} does not exist.", param_hint="--out")
     if out.is_dir():
         raise typer.BadParameter(f"{out} is a folder.", param_hint="--out")
-    packages, extra = _NEEDS[out.suffix.lower()]
+    extra, *packages = _NEEDS[out.suffix.lower()] or ("",)
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MissingExtraError(f'Writing {out} needs {package}: pip install "gpec[{extra}]".')
@@ -48,25 +44,19 @@ def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
     kind = out.suffix.lower()
     if kind == ".gpec":
         e.save(out)
-    elif kind == ".html":
+        return
+    if kind == ".html":
         e.to_html(out, gpec=g)
-    elif kind == ".json":
-        with replacing(out) as new:
-            new.write_text(_as_json(e), encoding="utf-8")
-    else:
-        write_table(e.to_frame(), out)
-
-
-def write_table(table: pd.DataFrame, out: Path) -> None:
-    """Write a table as CSV, Parquet or Feather."""
-    kind = out.suffix.lower()
+        return
     with replacing(out) as new:
-        if kind == ".csv":
-            table.to_csv(new, index=False)
+        if kind == ".json":
+            new.write_text(_as_json(e), encoding="utf-8")
+        elif kind == ".csv":
+            e.to_frame().to_csv(new, index=False)
         elif kind == ".parquet":
-            _of_one_type(table).to_parquet(new, index=False)
+            _of_one_type(e.to_frame()).to_parquet(new, index=False)
         else:
-            _of_one_type(table).to_feather(new)
+            _of_one_type(e.to_frame()).to_feather(new)
 
 
 def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +18,6 @@ from gpec.typing import FloatArray
 
 __all__ = ["heatmap"]
 
-_QUANTITIES = ("width", "std", "value", "boundary_variance", "noise_variance")
 _MOST_POINTS = 2_000  # boundary points drawn
 
 Quantity = Literal["width", "std", "value", "boundary_variance", "noise_variance"]
@@ -107,7 +106,7 @@ def heatmap(
     if callable(quantity):
         found, bar = _numbers(quantity(rows), len(cells)), "uncertainty"
     else:
-        check_choice("quantity", quantity, _QUANTITIES)
+        check_choice("quantity", quantity, get_args(Quantity))
         e = g.explain(rows, attribution=attribution, confidence_level=confidence_level)
         e = e[:, place, chosen] if several else e[:, place]
         found = e.values if quantity == "value" else getattr(e, quantity)
@@ -120,7 +119,11 @@ def heatmap(
     ax.figure.colorbar(mesh, ax=ax, label=plain(bar if bar_label is None else bar_label))
     if boundary and schema.n_features == 2:
         points = fitted.boundary.of(chosen).points
-        _draw_points(ax, plane.spread(points[:: -(-len(points) // _MOST_POINTS)]), model.is_regressor)
+        _draw_points(
+            ax,
+            plane.spread(points[:: -(-len(points) // _MOST_POINTS)]),
+            "level sets" if model.is_regressor else "boundary",
+        )
     elif boundary:
         for margin in _margins(fitted, cells, chosen):
             _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), regressor=model.is_regressor)
@@ -196,11 +199,11 @@ def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
     return [p[:, output] - np.delete(p, output, axis=1).max(axis=1)]
 
 
-def _draw_points(ax: Axes, places: FloatArray, regressor: bool) -> None:
+def _draw_points(ax: Axes, places: FloatArray, of: str) -> None:
     """Small black points with a white rim, which stand out on bright and on dark ground."""
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
     ax.plot(*places, markersize=3.6, color="white", zorder=2, **dots)
-    ax.plot(*places, markersize=2.2, color=INK, zorder=3, label=f"sampled {_line_of(regressor)}", **dots)
+    ax.plot(*places, markersize=2.2, color=INK, zorder=3, label=f"sampled {of}", **dots)
 
 
 def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray, *, regressor: bool) -> None:
@@ -209,13 +212,9 @@ def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray
         return
     for color, width in (("white", 3.2), (INK, 1.6)):
         ax.contour(across, up, margin, levels=[0.0], colors=[color], linewidths=[width], zorder=2)
-    named = "decision boundary" if not regressor else "level set"
+    named = "level set" if regressor else "decision boundary"
     if named not in ax.get_legend_handles_labels()[1]:  # one entry for several levels
         ax.plot([], [], color=INK, linewidth=1.6, label=named)
-
-
-def _line_of(regressor: bool) -> str:
-    return "level sets" if regressor else "boundary"
 
 
 def _draw_explained(ax: Axes, places: FloatArray, *, apart: bool) -> None:

@@ -11,7 +11,6 @@ from datetime import date
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 from gpec._colors import DARK, LIGHT, css
 from gpec._explained import Explained
@@ -55,7 +54,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
     except ImportError as error:
         raise MissingExtraError(f'The report needs {error.name}: pip install "gpec[app]".') from error
     content = Content.of(e, max_rows)
-    script, charts = "\n".join([_WORDS, *map(_source, _SCRIPTS)]), _Charts.of(get_plotlyjs())
+    script, charts = "\n".join([_WORDS, *map(_source, _SCRIPTS)]), _packed_script(get_plotlyjs())
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     data = {**content.plain, "similar": similar_of(e, content, fit)}
     return page.from_string(_source("page.html.jinja")).render(
@@ -73,22 +72,16 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
         style=f"{_COLORS}\n{_source('page.css')}",
         script=script,
         # a script whose hash is not named here does not run
-        hashes=" ".join(f"'{each}'" for each in (_hash(script), charts.hash)),
+        hashes=" ".join(f"'{each}'" for each in (_hash(script), charts[0])),
         data=_packed(json.dumps(data, allow_nan=False, separators=(",", ":"))),
         charts=charts,
     )
 
 
-class _Charts(NamedTuple):
-    """The chart library as the page carries it."""
-
-    hash: str
-    packed: str
-
-    @staticmethod
-    @cache
-    def of(source: str) -> _Charts:
-        return _Charts(_hash(source), _packed(source))
+@cache
+def _packed_script(source: str) -> tuple[str, str]:
+    """The hash of a script, and the script as the page carries it."""
+    return _hash(source), _packed(source)
 
 
 def _source(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,39 +33,29 @@ class Fit(Protocol):
     def explain(self, X: Any, *, attribution: Any, confidence_level: float) -> Explained: ...
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """``K`` similar rows of each of ``m`` rows: attributions ``(m, K, d, c)``; where known, the rows and answers."""
-
-    values: FloatArray
-    rows: npt.NDArray[Any] | None = None  # (m K, d)
-    answers: FloatArray | None = None  # (m K, c)
-
-    def plain(self, chosen: IntArray, note: str) -> dict[str, Any]:
-        return {
-            "note": note,
-            "count": self.values.shape[1],
-            "rows": chosen.tolist(),
-            "values": [shortened(self.values[..., k]) for k in range(self.values.shape[3])],
-            "columns": None if self.rows is None else columns_of(self.rows),
-            "answers": None if self.answers is None else [shortened(column, 6) for column in self.answers.T],
-        }
-
-
 def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any]:
     """What the page's script shows of similar rows: at least a sentence that says why there are none."""
-    predicted, reason = _predicted(e, content), _why_unknown(e, fit, content)
+    predicted, reason = _predicted(e, content), _why_unknown(fit, content)
+    data = data_of(e)[content.shown]
+    rows = answers = None
     if fit is None or reason:
         if predicted is None:
             return {"note": reason}
         chosen = _chosen(content, predicted.shape[1])
-        found = _Found(predicted[chosen])
+        values = predicted[chosen]
     else:
-        rows = _as_fitted(data_of(e)[content.shown], fit)
-        count = len(fit.similar_rows(rows[:1])) if predicted is None else predicted.shape[1]
+        count = len(fit.similar_rows(_as_fitted(data[:1], fit))) if predicted is None else predicted.shape[1]
         chosen = _chosen(content, count)
-        found = _ask(fit, _take(rows, chosen), e.confidence_level, None if predicted is None else predicted[chosen])
-    return found.plain(chosen, " ".join(filter(None, [reason, _how_many(chosen, content)])))
+        known = None if predicted is None else predicted[chosen]
+        values, rows, answers = _ask(fit, _as_fitted(data[chosen], fit), e.confidence_level, known)
+    return {
+        "note": " ".join(filter(None, [reason, _how_many(chosen, content)])),
+        "count": values.shape[1],
+        "rows": chosen.tolist(),
+        "values": [shortened(values[..., k]) for k in range(values.shape[3])],
+        "columns": None if rows is None else columns_of(rows),
+        "answers": None if answers is None else [shortened(column, 6) for column in answers.T],
+    }
 
 
 def _predicted(e: Explained, content: Content) -> FloatArray | None:
@@ -77,7 +66,7 @@ def _predicted(e: Explained, content: Content) -> FloatArray | None:
     return np.asarray(np.moveaxis(values[..., None] + offset, 3, 1))
 
 
-def _why_unknown(e: Explained, fit: Fit | None, content: Content) -> str:
+def _why_unknown(fit: Fit | None, content: Content) -> str:
     """Why the report cannot tell which rows are the similar ones, in a sentence; nothing if it can."""
     if fit is None:
         return "To see similar rows, and what the model answers for them, pass the fit: e.to_html(path, gpec=g)."
@@ -103,12 +92,10 @@ def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
     return rows.astype(dates)
 
 
-def _take(rows: Any, chosen: IntArray) -> Any:
-    return rows.iloc[chosen] if isinstance(rows, pd.DataFrame) else rows[chosen]
-
-
-def _ask(fit: Fit, rows: Any, level: float, predicted: FloatArray | None) -> _Found:
-    """The similar rows of these rows, the model's answers, and attributions by the posterior unless predicted."""
+def _ask(
+    fit: Fit, rows: Any, level: float, predicted: FloatArray | None
+) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
+    """Attributions ``(m, K, d, c)`` of similar rows, by the posterior unless predicted; those rows; the answers."""
     similar = fit.similar_rows(rows)
     count = len(similar) // len(rows)
     if predicted is not None and predicted.shape[1] != count:
@@ -120,7 +107,7 @@ def _ask(fit: Fit, rows: Any, level: float, predicted: FloatArray | None) -> _Fo
     if predicted is None:
         predicted = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
     answers = None if answer.predictions is None else with_axes(answer, answer.predictions, feature=False)
-    return _Found(predicted, np.asarray(similar, dtype=object), answers)
+    return predicted, np.asarray(similar, dtype=object), answers
 
 
 def _chosen(content: Content, count: int) -> IntArray:
