@@ -11,7 +11,7 @@ from gpec._colors import GREY
 from gpec.errors import InputError
 from gpec.plots import beeswarm
 from gpec.plots._style import LOW_TO_HIGH
-from gpec.plots._values import as_dates, as_numbers, spread
+from gpec.plots._values import numbers_of, spread
 
 
 @pytest.fixture(autouse=True)
@@ -145,11 +145,12 @@ def test_dots_of_one_bin_lie_side_by_side():
 
 
 def test_numbers_dates_and_texts_are_told_apart():
-    numbers = as_numbers(np.array([1, 2.5, None, True, np.int64(3), pd.NA], dtype=object))
+    numbers, dates = numbers_of(np.array([1, 2.5, None, True, np.int64(3), pd.NA], dtype=object))
     assert np.array_equal(numbers, [1.0, 2.5, np.nan, 1.0, 3.0, np.nan], equal_nan=True)
-    assert as_numbers(np.array([1.0, "a"], dtype=object)) is None
-    assert as_numbers(np.array(["1", "2"])) is None
-    days = as_dates(np.array([pd.Timestamp("1970-01-03"), pd.NaT], dtype=object))
+    assert not dates
+    assert numbers_of(np.array([1.0, "a"], dtype=object)) == (None, False)
+    assert numbers_of(np.array(["1", "2"])) == (None, False)
+    days, dates = numbers_of(np.array([pd.Timestamp("1970-01-03"), pd.NaT], dtype=object))
     assert np.array_equal(days, [2.0, np.nan], equal_nan=True)
-    assert np.array_equal(as_dates(np.array(["1970-01-02"], dtype="datetime64[s]")), [1.0])
-    assert as_dates(np.array([1.0])) is None
+    assert dates
+    assert np.array_equal(numbers_of(np.array(["1970-01-02"], dtype="datetime64[s]"))[0], [1.0])

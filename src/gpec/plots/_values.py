@@ -11,36 +11,26 @@ import numpy as np
 from gpec._numbers import is_missing
 from gpec.typing import FloatArray
 
-__all__ = ["MANY", "as_dates", "as_numbers", "dot_size", "spread"]
+__all__ = ["MANY", "dot_size", "numbers_of", "spread"]
 
 MANY = 2_000  # dots from which a picture in a vector format holds them as pixels
 
 
-def as_numbers(column: Any) -> FloatArray | None:
-    """The values as floats, NaN where missing; None if any is neither a number nor a truth value."""
-    kinds = (int, float, np.number, np.bool_)
-    return _converted(column, kinds, "biuf", lambda present: np.asarray(present, dtype=np.float64))
-
-
-def as_dates(column: Any) -> FloatArray | None:
-    """Dates as matplotlib's days, NaN where missing; None if any is no date."""
-    kinds = (date, np.datetime64)
-    return _converted(column, kinds, "M", lambda present: _days(list(present)))
-
-
-def _days(dates: list[Any]) -> FloatArray:
-    return np.asarray(mdates.date2num(dates))  # type: ignore[no-untyped-call]
-
-
-def _converted(column: Any, kinds: tuple[type, ...], dtypes: str, convert: Any) -> FloatArray | None:
+def numbers_of(column: Any) -> tuple[FloatArray | None, bool]:
+    """The values as floats, NaN where missing, and whether they are dates (in matplotlib's days); None for texts."""
     column = np.asarray(column)
     present = ~is_missing(column)
-    if column.dtype.kind not in dtypes and not all(isinstance(item, kinds) for item in column[present]):
-        return None
-    numbers = np.full(column.shape, np.nan)
-    if present.any():
-        numbers[present] = convert(column[present])
-    return numbers
+    for kinds, dtypes, dates in (
+        ((int, float, np.number, np.bool_), "biuf", False),
+        ((date, np.datetime64), "M", True),
+    ):
+        if column.dtype.kind in dtypes or all(isinstance(item, kinds) for item in column[present]):
+            numbers = np.full(column.shape, np.nan)
+            if present.any():
+                known: Any = column[present]
+                numbers[present] = mdates.date2num(list(known)) if dates else known  # type: ignore[no-untyped-call]
+            return numbers, dates
+    return None, False
 
 
 def dot_size(largest: float, rows: int) -> float:

@@ -16,7 +16,7 @@ from gpec._numbers import counted, number
 from gpec._validation import check_count
 from gpec.plots._lines import legend_below, lines, shown_of, zero_line
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, label, largest, promise_label, require_axes, unit_label
-from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
+from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
 
 __all__ = ["beeswarm"]
@@ -75,7 +75,8 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
 
 
 def _note(shown: Explained, e: Explained) -> str:
-    grey = any(np.isnan(_numbers(column)).any() for column in shown.data.T)
+    found = [numbers_of(column)[0] for column in shown.data.T]
+    grey = any(numbers is None or np.isnan(numbers).any() for numbers in found)
     text = "; grey: text or missing" if grey else ""
     return f"{counted(len(e), 'row')}{shown_of(e, shown.shape[1])}{text}; faint: wide {promise_label(e)}"
 
@@ -87,21 +88,12 @@ def _opacity(width: FloatArray, narrow: float, wide: float) -> FloatArray:
     return np.asarray(1.0 - (1.0 - _FAINTEST) * np.clip((width - narrow) / (wide - narrow), 0.0, 1.0))
 
 
-def _numbers(column: Any) -> FloatArray:
-    """Numbers or dates as floats; NaN for what is missing, and for all values of a column of texts."""
-    for convert in (as_numbers, as_dates):
-        numbers = convert(column)
-        if numbers is not None:
-            return numbers
-    return np.full(len(column), np.nan)
-
-
 def _colors(column: Any) -> FloatArray:
     """Red, green, blue and opacity of each value."""
     colors = np.tile(to_rgba(GREY), (len(column), 1))
-    numbers = _numbers(column)
-    known = ~np.isnan(numbers)
-    if known.any():
+    numbers, _ = numbers_of(column)
+    if numbers is not None and not np.isnan(numbers).all():
+        known = ~np.isnan(numbers)
         low, high = np.quantile(numbers[known], [0.05, 0.95])
         if low == high:  # nearly constant: the few others still stand out
             low, high = numbers[known].min(), numbers[known].max()

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gpec._colors import GREY, INK, UNCERTAINTY
 from gpec._explained import Explained
-from gpec._numbers import MISSING, counted, is_missing, number
+from gpec._numbers import MISSING, counted, is_missing, number, value_text
 from gpec.errors import InputError
 from gpec.plots._style import (
     axis_note,
@@ -25,7 +25,7 @@ from gpec.plots._style import (
     tidy,
     unit_label,
 )  # fmt: skip
-from gpec.plots._values import MANY, as_dates, as_numbers, dot_size, spread
+from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
 
 __all__ = ["scatter"]
@@ -130,13 +130,10 @@ def _one_feature(e: Explained, feature: str | int | None) -> Explained:
 
 
 def _lay_out(e: Explained) -> _Axis:
-    numbers = None if _truth_values(e.data) else as_numbers(e.data)
-    days = as_dates(e.data) if numbers is None else None
-    if numbers is not None:
-        return _number_axis(numbers, e.values, dates=False)
-    if days is not None:
-        return _number_axis(days, e.values, dates=True)
-    return _category_axis(e.data, e.values)
+    numbers, dates = numbers_of(e.data)
+    if numbers is None or _truth_values(e.data):
+        return _category_axis(e.data, e.values)
+    return _number_axis(numbers, e.values, dates=dates)
 
 
 def _truth_values(column: Any) -> bool:
@@ -154,30 +151,23 @@ def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Ax
     at = float(low) - _SIDE * reach
     x = numbers.copy()
     x[missing] = at + 0.03 * reach * spread(values[missing], values.min(), values.max(), bins=30)
-    ticks = [] if missing.all() else _ticks(float(low), float(high), dates)
-    labels = _tick_labels(ticks, dates)
+    ticks, labels = ([], []) if missing.all() else _ticks(float(low), float(high), dates)
     if not missing.any():
         return _Axis(x, ticks, labels, None)
     border = None if missing.all() else (at + float(low)) / 2
     return _Axis(x, [at, *ticks], [MISSING, *labels], border)
 
 
-def _ticks(low: float, high: float, dates: bool) -> list[float]:
-    if low == high:
-        return [low]
-    found = _date_ticks(low, high) if dates else MaxNLocator(6).tick_values(low, high)
-    return [float(tick) for tick in found if low <= tick <= high]
-
-
-def _date_ticks(low: float, high: float) -> Any:
-    locator: Any = mdates.AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
-    return locator.tick_values(*mdates.num2date([low, high]))  # type: ignore[no-untyped-call]
-
-
-def _tick_labels(ticks: list[float], dates: bool) -> list[str]:
-    if dates:
-        return [day.strftime("%Y-%m-%d") for day in mdates.num2date(ticks)]  # type: ignore[no-untyped-call]
-    return [f"{tick:.6g}" for tick in ticks]
+def _ticks(low: float, high: float, dates: bool) -> tuple[list[float], list[str]]:
+    """Where ticks are, and what they say."""
+    days: Any = mdates.num2date  # untyped
+    found: Any = [low]
+    if low < high and dates:
+        found = mdates.AutoDateLocator(maxticks=6).tick_values(*days([low, high]))  # type: ignore[no-untyped-call]
+    elif low < high:
+        found = MaxNLocator(6).tick_values(low, high)
+    ticks = [float(tick) for tick in found if low <= tick <= high]
+    return ticks, [day.strftime("%Y-%m-%d") for day in days(ticks)] if dates else [value_text(tick) for tick in ticks]
 
 
 def _category_axis(column: Any, values: FloatArray) -> _Axis:
