@@ -34,12 +34,8 @@ class _Place(Distance):
     def _find(self, rows):
         return self.points_[cdist(rows.embedded, self.points_, "sqeuclidean").argmin(axis=1)]
 
-    def _squared_to(self, Y, feature):
-        there = self._place(Y) / self.spread_
-        return lambda X: cdist(self._place(X) / self.spread_, there, "sqeuclidean")
-
-    def _squared_pairs(self, X, Y, feature):
-        raise NotImplementedError
+    def _squared(self, X, Y, feature, metric):
+        return metric(self._place(X) / self.spread_, self._place(Y) / self.spread_)
 
 
 class Nearest(_Place):

@@ -10,6 +10,7 @@ import gpec
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.kernels import Effect, Matern, Output, Own, Rest
+from gpec.kernels.distances import squares
 
 FEW = {"n_boundary": 120, "background": 10, "random_state": 0, "progress": False}
 
@@ -42,8 +43,8 @@ def test_the_effect_in_a_linear_model_is_that_of_its_coefficient(Z):
     moved = weights * (Z - kernel.others_.mean(axis=0))
     np.testing.assert_allclose(kernel._effects(rows)[:, :, 0], moved, atol=1e-12)
     apart = ((moved[:, None, 0] - moved[None, :, 0]) / moved[:, 0].std()) ** 2
-    np.testing.assert_allclose(kernel._squared_to(rows, 0)(rows), apart, atol=1e-12)
-    assert not kernel._squared_to(rows, 2)(rows).any()  # the model does not use it
+    np.testing.assert_allclose(kernel._squared(rows, rows, 0, squares), apart, atol=1e-12)
+    assert not kernel._squared(rows, rows, 2, squares).any()  # the model does not use it
 
 
 def test_a_group_is_exchanged_as_a_whole(Z):

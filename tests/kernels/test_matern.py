@@ -12,6 +12,7 @@ from gpec import _files
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
 from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Rest, make_kernel
+from gpec.kernels.distances import squares
 
 RNG = np.random.default_rng(0)
 POINTS, Z, Q = RNG.normal(size=(50, 3)), RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))
@@ -178,11 +179,11 @@ def test_categories_are_0_or_1_and_belong_to_one_feature():
     frame = pd.DataFrame({"colour": ["red", "blue", "green", "red"], "size": [1.0, 2.0, 4.0, 4.0]})
     schema, encoded = Schema.learn(frame)
     rows = Rows(schema.embed(encoded), encoded, schema.coordinates)
-    squared = Own(1.0).fit(None, rows)._squared_to(rows, 0)(rows)
+    squared = Own(1.0).fit(None, rows)._squared(rows, rows, 0, squares)
     assert squared[0, 3] == 0
     assert squared[0, 1] == pytest.approx(squared[0, 2]) == pytest.approx(squared[1, 2])
     assert squared[0, 1] > 0
-    rest = Rest(1.0).fit(None, rows)._squared_to(rows, 0)(rows)
+    rest = Rest(1.0).fit(None, rows)._squared(rows, rows, 0, squares)
     size = rows.own(1)[:, 0]
     np.testing.assert_allclose(rest, (size[:, None] - size) ** 2, atol=1e-12)
 

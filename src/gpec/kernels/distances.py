@@ -13,15 +13,28 @@ from scipy.special import expit
 from gpec._validation import check_auto
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
-from gpec.errors import InputError, ParameterTypeError
+from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Cross, Kernel
+from gpec.kernels.compose import Composed
 from gpec.typing import FloatArray
 
-__all__ = ["Between", "Distance", "Output", "Own", "Rest", "gradient_of", "matern", "matern_and_decay"]
+__all__ = [
+    "Between",
+    "Distance",
+    "Metric",
+    "Output",
+    "Own",
+    "Rest",
+    "gradient_of",
+    "matern",
+    "matern_and_decay",
+    "pairs",
+    "squares",
+]
 
-# Rows X -> squared distances (n, m) to fixed rows Y.
-Squared = Callable[[Rows], FloatArray]
+# Squared distances between two arrays of points: ``squares`` or ``pairs``.
+Metric = Callable[[FloatArray, FloatArray], FloatArray]
 # A derivative: a number times a matrix.
 Slope = tuple[float, FloatArray]
 
@@ -34,7 +47,7 @@ _LARGEST_LOG_ODDS = 8.0  # a probability of 0.0003: beyond it answers are the sa
 class Distance(Kernel):
     """A squared distance between rows, to be added to others in a :class:`Matern`; alone, the Matern kernel of it.
 
-    Subclasses implement :meth:`_squared_to` and :meth:`_squared_pairs`.
+    Subclasses implement :meth:`_squared`.
 
     Parameters
     ----------
@@ -46,12 +59,12 @@ class Distance(Kernel):
         self.length = length
 
     @abstractmethod
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        """Squared distances of rows to ``Y``, before the length."""
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
+        """Squared distances before the length.
 
-    @abstractmethod
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        """Squared distances ``(n, K)`` of each row of ``X`` to its own ``K`` rows of ``Y``, before the length."""
+        Between all rows ``(n, m)`` if the metric is ``squares``; ``(n, K)`` of each row of ``X`` to its own ``K`` rows
+        of ``Y`` if it is ``pairs``.
+        """
 
     @property
     def _measure(self) -> tuple[Any, ...]:
@@ -71,10 +84,13 @@ class Distance(Kernel):
         self.median_ = self.length_ = self._typical(some)
 
     def _typical(self, rows: Rows) -> float:
-        """The median distance between rows that differ."""
-        squared = self._squared_to(rows, None)(rows)
-        squared = squared[squared > 1e-24 * squared.max(initial=0.0)]
-        return float(np.sqrt(np.median(squared))) if squared.size else 1.0
+        """The median distance between rows that differ; of a distance that differs by feature, the median of those."""
+        found = []
+        for feature in range(rows.n_features) if self.varies_by_feature else (None,):
+            squared = self._squared(rows, rows, feature, squares)
+            squared = squared[squared > 1e-24 * squared.max(initial=0.0)]
+            found += [float(np.median(squared))] if squared.size else []
+        return float(np.sqrt(np.median(found or [1.0])))
 
     def _free(self) -> dict[str, tuple[float, float]]:
         if self.length != "evidence":
@@ -84,15 +100,14 @@ class Distance(Kernel):
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         self._require_fitted("length_")
-        squared = self._squared_to(Y, feature)
-        return lambda X: (matern(squared(X) / self.length_**2), np.ones(len(X)))
+        return lambda X: (matern(self._squared(X, Y, feature, squares) / self.length_**2), np.ones(len(X)))
 
     def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return matern(self._squared_pairs(X, Y, feature) / self.length_**2)
+        return matern(self._squared(X, Y, feature, pairs) / self.length_**2)
 
     def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
         """Squared distances over the length, and their derivatives by each free parameter."""
-        squared = self._squared_to(rows, feature)(rows) / self.length_**2
+        squared = self._squared(rows, rows, feature, squares) / self.length_**2
         return squared, [(-2.0, squared)] if self._free() else []
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -109,19 +124,9 @@ class Own(Distance):
     varies_by_feature = True
     _measure = ()
 
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
         column = asked_about(feature)
-        own = Y.own(column)
-        return lambda X: squares(X.own(column), own)
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return pairs(X.own(asked_about(feature)), Y.own(asked_about(feature)))
-
-    def _typical(self, rows: Rows) -> float:
-        some = range(rows.embedded.shape[1] if rows.coordinates is None else len(rows.coordinates))
-        found = [self._squared_to(rows, f)(rows) for f in some]
-        positive = [D[D > 0] for D in found]
-        return float(np.sqrt(np.median([float(np.median(D)) for D in positive if D.size] or [1.0])))
+        return metric(X.own(column), Y.own(column))
 
 
 class Rest(Distance):
@@ -129,24 +134,13 @@ class Rest(Distance):
 
     _measure = ()
 
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        def whole(X: Rows) -> FloatArray:
-            return X.once((id(Y), "whole"), (Y,), lambda: squares(X.embedded, Y.embedded))
-
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
+        whole = X.once((id(Y), metric), (Y,), lambda: metric(X.embedded, Y.embedded))
         if feature is None:
             return whole
-        own = Y.own(feature)
-
-        def others(X: Rows) -> FloatArray:
-            squared = squares(X.own(feature), own)
-            np.subtract(whole(X), squared, out=squared)
-            return np.maximum(squared, 0.0, out=squared)
-
-        return others
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        whole = X.once((id(Y), "pairs"), (Y,), lambda: pairs(X.embedded, Y.embedded))
-        return whole if feature is None else np.maximum(whole - pairs(X.own(feature), Y.own(feature)), 0.0)
+        squared = metric(X.own(feature), Y.own(feature))
+        np.subtract(whole, squared, out=squared)
+        return np.maximum(squared, 0.0, out=squared)
 
 
 class Output(Distance):
@@ -174,19 +168,11 @@ class Output(Distance):
         self._require_fitted("spread_")
         return np.asarray(answers_of(rows.outputs, rows.regression) / self.spread_)
 
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        there = self._of(Y)
-        return lambda X: X.once(
-            (id(Y), id(self.spread_)),
-            (Y, self.spread_),
-            lambda: squares(self._of(X), there),
-        )
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return pairs(self._of(X), self._of(Y))
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
+        return X.once((id(Y), id(self.spread_), metric), (Y, self.spread_), lambda: metric(self._of(X), self._of(Y)))
 
 
-class Between(Distance):
+class Between(Composed, Distance):
     """The distance that a kernel stands for: ``k(x, x) + k(x', x') - 2 k(x, x')``; written as the kernel itself.
 
     ``Matern(Own(), WEG())`` is ``Matern(Own(), Between(WEG()))``.
@@ -199,73 +185,43 @@ class Between(Distance):
         As for other distances.
     """
 
+    _parts = ("kernel",)
+    kernel_: Kernel
+
     def __init__(self, kernel: Kernel, length: float | Literal["evidence"] = "evidence") -> None:
         super().__init__(length)
         self.kernel = kernel
 
-    @property
-    def varies_by_feature(self) -> bool:  # type: ignore[override]
-        return self.kernel.varies_by_feature
-
     def check(self) -> None:
+        Distance.check(self)
         super().check()
-        if not isinstance(self.kernel, Kernel):
-            raise ParameterTypeError(f"kernel must be a kernel of gpec.kernels, got {type(self.kernel).__name__}.")
-        self.kernel.check()
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
-        self.kernel_, self._token = self.kernel.__sklearn_clone__().fit(graph, rows), object()
         super()._fit(graph, rows)
+        self._token = object()
+        Distance._fit(self, graph, rows)
 
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
         self._require_fitted("kernel_")
         kernel, own = self.kernel_, feature if self.varies_by_feature else None
         token, owner = self._measure
-        cross, diagonal = Y.once((id(token), "towards", own), (token, owner), lambda: _towards(kernel, Y, own))
-
-        def squared(X: Rows) -> FloatArray:
-            def compute() -> FloatArray:
-                K, k = cross(X)
-                return np.maximum(k[:, None] + diagonal - 2.0 * K, 0.0)
-
-            return X.once((id(token), id(Y), own), (token, Y, cross), compute)
-
-        return squared
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        kernel, own = self.kernel_, feature if self.varies_by_feature else None
 
         def compute() -> FloatArray:
-            k, there = kernel.diag(X, own), kernel.diag(Y, own)
-            squared = k[:, None] + there.reshape(len(X), -1) - 2.0 * kernel.paired(X, Y, own)
-            return np.maximum(squared, 0.0)
+            if metric is pairs:
+                K, k, there = kernel.paired(X, Y, own), kernel.diag(X, own), kernel.diag(Y, own).reshape(len(X), -1)
+            else:
+                towards = Y.once((id(token), "towards", own), (token, owner), lambda: kernel.cross_to(Y, own))
+                K, k = towards(X)
+                there = Y.once((id(token), "diagonal", own), (token, owner), lambda: kernel.diag(Y, own))
+            return np.maximum(k[:, None] + there - 2.0 * K, 0.0)
 
-        return X.once((id(Y), id(kernel), "pairs", own), (Y, kernel), compute)
+        return X.once((id(token), id(Y), own, metric), (token, Y, owner), compute)
 
     @property
     def _measure(self) -> tuple[Any, Any]:
         """A token that copies share, and whose it is: while the kernel itself is being learned, each measures anew."""
         token = vars(self).get("_token", self.kernel_)
         return token, self.kernel_ if self.kernel_.n_dims else token
-
-    @property
-    def theta(self) -> FloatArray:
-        return np.concatenate((super().theta, self.kernel_.theta))
-
-    @theta.setter
-    def theta(self, theta: FloatArray) -> None:
-        first = len(self._free())
-        self._set_own(theta[:first])
-        if len(theta) > first:
-            self.kernel_.theta = theta[first:]
-
-    @property
-    def bounds(self) -> FloatArray:
-        return np.vstack((super().bounds, self.kernel_.bounds))
-
-    @property
-    def hyperparameters(self) -> list[Any]:
-        return [*super().hyperparameters, *self.kernel_.hyperparameters]
 
     def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
         squared, slopes = super().squared_gradient(rows, feature)
@@ -279,7 +235,7 @@ class Between(Distance):
         return squared, slopes
 
     def diagnostics(self) -> dict[str, Any]:
-        return {**self.kernel_.diagnostics(), **super().diagnostics()}
+        return {**self.kernel_.diagnostics(), **Distance.diagnostics(self)}
 
 
 def answers_of(outputs: FloatArray, regression: bool) -> FloatArray:
@@ -340,7 +296,3 @@ def matern_and_decay(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
     squared += 1.0
     squared *= decay
     return squared, decay
-
-
-def _towards(kernel: Kernel, Y: Rows, feature: int | None) -> tuple[Cross, FloatArray]:
-    return kernel.cross_to(Y, feature), kernel.diag(Y, feature)

@@ -11,7 +11,7 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.distances import Distance, Squared, answers_of, asked_about, pairs, squares
+from gpec.kernels.distances import Distance, Metric, answers_of, asked_about
 from gpec.typing import FloatArray
 
 __all__ = ["Effect"]
@@ -50,13 +50,6 @@ class Effect(Distance):
         self.spread_ = np.where(spread > 0, spread, 1.0)
         super()._fit(graph, rows)
 
-    def _typical(self, rows: Rows) -> float:
-        medians = []
-        for f in range(rows.n_features):
-            squared = self._squared_to(rows, f)(rows)
-            medians += [float(np.median(squared[squared > 0]))] if squared.any() else []
-        return float(np.sqrt(np.median(medians or [1.0])))
-
     def _effects(self, rows: Rows) -> FloatArray:
         """``(n, d, q)``."""
 
@@ -78,9 +71,5 @@ class Effect(Distance):
         f = asked_about(feature)
         return np.asarray(self._effects(rows)[:, f] / self.spread_[f])
 
-    def _squared_to(self, Y: Rows, feature: int | None) -> Squared:
-        there = self._of(Y, feature)
-        return lambda X: squares(self._of(X, feature), there)
-
-    def _squared_pairs(self, X: Rows, Y: Rows, feature: int | None) -> FloatArray:
-        return pairs(self._of(X, feature), self._of(Y, feature))
+    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
+        return metric(self._of(X, feature), self._of(Y, feature))

@@ -21,7 +21,18 @@ from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import Cross
 from gpec.kernels.compose import Composed
-from gpec.kernels.distances import Between, Distance, Own, Rest, gradient_of, matern, matern_and_decay
+from gpec.kernels.distances import (
+    Between,
+    Distance,
+    Metric,
+    Own,
+    Rest,
+    gradient_of,
+    matern,
+    matern_and_decay,
+    pairs,
+    squares,
+)
 from gpec.typing import FloatArray
 
 __all__ = ["Matern"]
@@ -99,21 +110,19 @@ class Matern(Composed):
         return other
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
-        terms = [(part._squared_to(Y, own), part.length_) for part, own in self._asked(feature)]
-
-        def cross_and_diagonal(X: Rows) -> tuple[FloatArray, FloatArray]:
-            (first, length), *others = terms
-            total = first(X) / length**2
-            term = np.empty_like(total)
-            for squared, length in others:
-                total += np.divide(squared(X), length**2, out=term)
-            return matern(total), np.ones(len(X))
-
-        return cross_and_diagonal
+        asked = self._asked(feature)
+        return lambda X: (self._of_sum(asked, X, Y, squares), np.ones(len(X)))
 
     def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        terms = self._asked(feature)
-        return matern(np.sum([part._squared_pairs(X, Y, own) / part.length_**2 for part, own in terms], axis=0))
+        return self._of_sum(self._asked(feature), X, Y, pairs)
+
+    def _of_sum(self, asked: list[tuple[Distance, int | None]], X: Rows, Y: Rows, metric: Metric) -> FloatArray:
+        (first, own), *others = asked
+        total = first._squared(X, Y, own, metric) / first.length_**2
+        term = np.empty_like(total)
+        for part, own in others:
+            total += np.divide(part._squared(X, Y, own, metric), part.length_**2, out=term)
+        return matern(total)
 
     def gram_pullback(
         self, X: Any, feature: int | None = None
@@ -165,8 +174,8 @@ class Matern(Composed):
 
         def compute() -> FloatArray:
             if not differs:
-                return part._squared_to(rows, own)(rows)
-            return np.stack([part._squared_to(rows, feature)(rows) for feature in features])
+                return part._squared(rows, rows, own, squares)
+            return np.stack([part._squared(rows, rows, feature, squares) for feature in features])
 
         if differs and rows.n_features * len(rows) ** 2 > _KEPT:
             return compute()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from gpec._validation import check_positive
+from gpec._validation import check_auto
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
@@ -46,10 +46,7 @@ class RBF(Kernel):
         self.lengthscale = lengthscale
 
     def check(self) -> None:
-        if not isinstance(self.lengthscale, str):
-            check_positive("lengthscale", self.lengthscale)
-        elif self.lengthscale not in ("auto", "evidence"):
-            raise InputError(f"lengthscale={self.lengthscale!r} must be 'auto', 'evidence' or a number.")
+        check_auto("lengthscale", self.lengthscale, word=("auto", "evidence"))
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if not isinstance(self.lengthscale, str):

@@ -72,15 +72,10 @@ class _BoundaryKernel(Kernel):
         self._require_fitted("B_")
         return {"lam": (self.lam_start_ / _REACH, self.lam_start_ * _REACH)}
 
-    @property
-    def theta(self) -> FloatArray:
-        return super().theta
-
-    @theta.setter
-    def theta(self, theta: FloatArray) -> None:
+    def _set_own(self, theta: FloatArray) -> None:
         if self.lam == "evidence":
             self._search(float(np.exp(theta[0])))
-        self._set_own(theta)
+        super()._set_own(theta)
 
     def _search(self, lam: float) -> None:
         """Take the factor that searches use at ``lam``."""
@@ -143,11 +138,8 @@ class _BoundaryKernel(Kernel):
         return cross_and_diagonal
 
     def diag(self, X: Any, feature: int | None = None) -> FloatArray:
-        embedded = self._embedded(Rows.of(X), "X")
-        if self.normalize:
-            return np.ones(len(embedded))
-        starts = range(0, len(embedded), _BLOCK)
-        return np.concatenate([self._project(self._weights(embedded[s : s + _BLOCK]))[1] for s in starts])
+        rows = Rows.of(X)
+        return np.ones(len(self._embedded(rows, "X"))) if self.normalize else super().diag(rows)
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
         if not self._free():
@@ -345,11 +337,6 @@ def settle(kernel: Kernel) -> Kernel:
         if isinstance(value, Kernel):
             setattr(twin, name, settle(value))
     return twin
-
-
-def _plain_gram(W: FloatArray, factor: Factor) -> FloatArray:
-    features = W @ factor.B
-    return np.asarray(features @ features.T + (W * factor.r) @ W.T)
 
 
 def _softmax(affinity: FloatArray, rho: float, multiplicity: FloatArray) -> FloatArray:
