@@ -59,8 +59,9 @@ def test_a_server_that_dies_midway(folder, impatient):
 def test_what_is_kept(folder):
     result = explain("--out", "e.csv", "--checkpoint", "work", "--keep")
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (folder / "work").iterdir()} == {"_identity.gpec", "fit.gpec", "fitting", "rows"}
-    assert gpec.GPEC.load("work/fit.gpec", model=_inputs.load_model("credit_model:model")).n_boundary == 60
+    (kept,) = (folder / "work").glob("fit-*.gpec")
+    assert {path.name for path in (folder / "work").iterdir()} == {"_identity.gpec", "fitting", "rows", kept.name}
+    assert gpec.GPEC.load(kept, model=_inputs.load_model("credit_model:model")).n_boundary == 60
     again = explain("--out", "again.csv", "--checkpoint", "work")
     assert "12 of the 12 rows were there already." in again.stderr
     assert not (folder / "work").exists()
@@ -72,7 +73,7 @@ def test_what_is_kept(folder):
     [
         (["--seed", "1"], None, "random_state"),
         (["--explainer", "lime"], None, "explainer"),
-        ([], "train.csv", "background rows"),
+        ([], "train.csv", "the rows"),
         ([], "new.csv", "rows"),
     ],
 )
@@ -94,12 +95,12 @@ def test_another_model_is_refused(folder):
     (folder / "credit_third.py").write_text((folder / "credit_model.py").read_text().replace("1.5", "1.1"))
     other = explain("--out", "e.csv", model="credit_third:model")
     assert other.exit_code == 1
-    assert "The folder e.csv.partial is of other work: it differs in the model;" in other.stderr.splitlines()[-1]
+    assert "e.csv.partial/fitting is of other work: it differs in the model;" in other.stderr.splitlines()[-1]
 
 
 def test_a_process_killed_while_it_wrote(folder):
     assert explain("--out", "e.csv", "--keep").exit_code == 0
-    (folder / "e.csv.partial" / ".fit.gpec.0123456789abcdef").write_text("half")
+    (folder / "e.csv.partial" / ".fit-0.gpec.0123456789abcdef").write_text("half")
     assert explain("--out", "e.csv").exit_code == 0
     assert not (folder / "e.csv.partial").exists()
     (folder / "e.csv.partial").mkdir()  # killed before anything was written
@@ -168,7 +169,7 @@ def test_a_fit_that_is_kept_serves_again(folder):
     assert "Going on with what an earlier run left in work." in again.stderr
     other = fit("credit_model:model", "--checkpoint", "work", "--seed", "1")
     assert other.exit_code == 1
-    assert "The folder work is of other work: it differs in random_state;" in other.stderr
+    assert "The folder work/fitting is of other work: it differs in random_state;" in other.stderr
     assert fit("credit_model:model", "--checkpoint", "work", "--seed", "1", "--restart").exit_code == 0
     assert not (folder / "work").exists()
 

@@ -5,66 +5,55 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from gpec._checkpoint import IDENTITY, has_identity, require_same, write_identity
-from gpec._files import half_written
+from gpec._checkpoint import IDENTITY, has_identity, write_identity
 from gpec.cli._errors import note
 from gpec.errors import CheckpointError
 
-__all__ = ["Folder"]
+__all__ = ["working_in"]
 
-_WORK = "the command line"
-_PARTS = ("fitting", "calibrating", "rows")  # checkpoints of fit, calibrate and explain
+_PARTS = ("fitting", "calibrating", "rows")  # the checkpoints of fit, calibrate and explain
 
 
-@dataclass(frozen=True)
-class Folder:
-    """The folder of one run. ``identity`` says what the fit is made from; a later run must agree in all of it."""
+@contextmanager
+def working_in(folder: Path, *, restart: bool, keep: bool) -> Iterator[None]:
+    """Go on with what an earlier run left in a folder, or throw it away; at the end of the block it is deleted.
 
-    path: Path
-    identity: dict[str, str]
+    The checkpoints in it know what they are of. The folder itself is only marked as one of a command.
+    """
+    try:
+        if restart:
+            _remove(folder)
+        if has_identity(folder) and _has_work(folder):
+            note(f"Going on with what an earlier run left in {folder}.")
+        else:
+            write_identity(folder, "the command line", {})
+        yield
+    except CheckpointError as error:
+        error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
+        raise
+    except BaseException as error:
+        if _has_work(folder):
+            error.add_note(f"What was computed is kept in {folder}; the same command goes on from there.")
+        else:
+            _remove(folder)
+        raise
+    if not keep:
+        _remove(folder)
 
-    @property
-    def fit(self) -> Path:
-        """The finished fit."""
-        return self.path / "fit.gpec"
 
-    @contextmanager
-    def working(self, *, restart: bool, keep: bool) -> Iterator[None]:
-        """Go on with what an earlier run left, or throw it away; at the end of the block delete what was kept."""
-        try:
-            if restart:
-                self._remove()
-            if has_identity(self.path) and self._has_work():
-                require_same(self.path, _WORK, self.identity)
-                note(f"Going on with what an earlier run left in {self.path}.")
-            else:
-                write_identity(self.path, _WORK, self.identity)
-            yield
-        except CheckpointError as error:
-            error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
-            raise
-        except BaseException as error:
-            if self._has_work():
-                error.add_note(f"What was computed is kept in {self.path}; the same command goes on from there.")
-            else:
-                self._remove()
-            raise
-        if not keep:
-            self._remove()
+def _has_work(folder: Path) -> bool:
+    return any(folder.glob("fit-*.gpec")) or any(folder.glob("*/blocks-*.gpec"))
 
-    def _has_work(self) -> bool:
-        return self.fit.exists() or any(self.path.glob("*/blocks-*.gpec"))
 
-    def _remove(self) -> None:
-        """Delete what a run wrote, and the folder if nothing else is in it."""
-        if has_identity(self.path):
-            for part in _PARTS:
-                shutil.rmtree(self.path / part, ignore_errors=True)
-            for file in (self.fit, self.path / IDENTITY):
-                for path in (file, *half_written(file)):
-                    path.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.path.rmdir()
+def _remove(folder: Path) -> None:
+    """Delete what a run wrote, and the folder if nothing else is in it."""
+    if has_identity(folder):
+        for part in _PARTS:
+            shutil.rmtree(folder / part, ignore_errors=True)
+        for name in ("fit-*.gpec", ".fit-*.gpec.*", IDENTITY, f".{IDENTITY}.*"):  # with a dot: half written
+            for file in folder.glob(name):
+                file.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()

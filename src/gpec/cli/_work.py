@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from gpec._checkpoint import other_work
 from gpec._fingerprint import fingerprint
+from gpec._version import __version__
 from gpec.cli._errors import note
-from gpec.cli._folder import Folder
+from gpec.cli._folder import working_in
 from gpec.cli._inputs import Tables, open_model, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions
 from gpec.cli._outputs import write
@@ -62,9 +62,10 @@ class Work:
     @contextmanager
     def fitted(self, source: pd.DataFrame | Path, out: Path) -> Iterator[tuple[GPEC, Path]]:
         """A fit to rows, or one from a file, and the folder in which what is done is kept until the block ends."""
-        kept = Folder(self.options.folder(out), self._identity(source))
-        with kept.working(restart=self.options.restart, keep=self.options.keep):
-            yield self._fitted(source, kept), kept.path
+        folder, rows = self.options.folder(out), self._calibration_rows
+        self.tables.require_dropped()
+        with working_in(folder, restart=self.options.restart, keep=self.options.keep):
+            yield self._fitted(source, rows, folder), folder
 
     def explain(self, data: Path, out: Path, options: ExplainOptions) -> Explanation:
         """Explain the rows of a file, and write the result."""
@@ -82,35 +83,23 @@ class Work:
             write(e, out, g)
         return e
 
-    def _identity(self, source: pd.DataFrame | Path) -> dict[str, str]:
-        """What the fit depends on besides the model, which only its answers can tell."""
-        if isinstance(source, Path):
-            of: dict[str, Any] = {"the fit": source.read_bytes()}
-        else:
-            of = {"the background rows": source, **self._parameters}
-        of["the calibration rows"] = self._calibration_rows
-        self.tables.require_dropped()
-        return {name: fingerprint(part) for name, part in of.items()}
-
-    def _fitted(self, source: pd.DataFrame | Path, kept: Folder) -> GPEC:
-        """The fit that is kept, that of a file, or a new one, calibrated if there are rows for it."""
-        if kept.fit.exists():
-            try:
-                return self._loaded(kept.fit)
-            except ModelMismatchError as error:
-                raise other_work(kept.path, "the model") from error
-        rows = self._calibration_rows
+    def _fitted(self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path) -> GPEC:
+        """The fit that is kept, that of a file, or a new one, calibrated on rows if there are any."""
+        content = source.read_bytes() if isinstance(source, Path) else source
+        kept = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
+        if kept.exists():
+            with suppress(ModelMismatchError):  # the checkpoint below says so, too
+                return self._loaded(kept)
         if isinstance(source, Path):
             g = self._loaded(source)
-            if rows is None:
-                return g
         else:
             chosen = self.options.explainer or usual_explainer(self.model, source)
             g = self._tuned(GPEC(self.model, **{**self._parameters, "explainer": chosen}))
-            g.fit(source, checkpoint=kept.path / "fitting")
+            g.fit(source, checkpoint=folder / "fitting")
         if rows is not None:
-            g.calibrate(rows, checkpoint=kept.path / "calibrating")
-        g.save(kept.fit)
+            g.calibrate(rows, checkpoint=folder / "calibrating")
+        if rows is not None or not isinstance(source, Path):
+            g.save(kept)
         return g
 
     def _loaded(self, path: Path) -> GPEC:
