@@ -26,6 +26,7 @@ from gpec.typing import FloatArray
 __all__ = [
     "IDENTITY",
     "Checkpoint",
+    "check_folder",
     "has_identity",
     "notes_in",
     "other_work",
@@ -86,7 +87,7 @@ def other_work(folder: Path, *names: str) -> CheckpointError:
 
 def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes of the first call that worked in a folder, whatever it was; none if there was none."""
-    path = _checked(folder) / IDENTITY
+    path = check_folder(folder) / IDENTITY
     return dict(_files.read(path, _KIND)["notes"]) if path.exists() else {}
 
 
@@ -112,7 +113,7 @@ class Checkpoint:
     def __init__(
         self, folder: str | os.PathLike[str], work: str, identity: dict[str, str], notes: dict[str, Any] | None = None
     ) -> None:
-        self.folder = _checked(folder)
+        self.folder = check_folder(folder)
         blocks = sorted(self.folder.glob("blocks-*.gpec"))
         self.resumed = bool(has_identity(self.folder) and blocks)  # what has no blocks is of no work
         if self.resumed:
@@ -199,20 +200,20 @@ class Checkpoint:
             raise CorruptFileError(f"{path} lacks or garbles part of a block: {error!r}.") from error
 
 
-def _checked(folder: str | os.PathLike[str]) -> Path:
-    """A folder that is there or can be made."""
+def check_folder(folder: str | os.PathLike[str], name: str = "checkpoint") -> Path:
+    """A folder that is there or can be made; errors say ``name``."""
     try:
         path = Path(folder)
     except TypeError as error:
-        raise ParameterTypeError(f"checkpoint={folder!r} must be the path of a folder, or None.") from error
+        raise ParameterTypeError(f"{name}={folder!r} must be the path of a folder, or None.") from error
     try:
         there = bool(path.stat())
     except FileNotFoundError:
         there = False
     except (OSError, ValueError) as error:  # too long, or a character that no name has
-        raise InputError(f"checkpoint={str(folder)!r} cannot be the name of a folder: {error}.") from error
+        raise InputError(f"{name}={str(folder)!r} cannot be the name of a folder: {error}.") from error
     if there and not path.is_dir():
-        raise InputError(f"checkpoint={str(folder)!r} is a file; give a folder, which may be new.")
+        raise InputError(f"{name}={str(folder)!r} is a file; give a folder, which may be new.")
     if not path.parent.is_dir():
-        raise InputError(f"Cannot make the checkpoint {path}: {path.parent} does not exist.")
+        raise InputError(f"Cannot make the {name} {path}: {path.parent} does not exist.")
     return path

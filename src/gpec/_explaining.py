@@ -62,13 +62,7 @@ def open_checkpoint(
     if folder is None:
         return nullcontext()
     fitted.probe.require_same(fitted.ground.model)
-    identity = {
-        "the fit": fitted.digest(),
-        "the explainer": fingerprint(fitted.ground.explainer, lasting=True),
-        "what is similar": fingerprint(fitted.ground.settings.similar, lasting=True),
-        "the rows": fingerprint(rows.encoded),
-    }
-    return Checkpoint(folder, work, {**identity, **(more or {})})
+    return Checkpoint(folder, work, {**fitted.identity(), "the rows": fingerprint(rows.encoded), **(more or {})})
 
 
 def names_of_rows(X: Any) -> Any:

@@ -158,11 +158,15 @@ class Fitted:
             "skill": self.skill,
         }
 
-    def digest(self) -> str:
-        """Equal for fits that answer alike at rows, whether they come from a file or not."""
+    def identity(self) -> dict[str, str]:
+        """What answers at rows depend on besides the rows; the same whether the fit comes from a file or not."""
         state = self.state()
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
-        return fingerprint({**state, "settings": how, "calibration": None})
+        return {
+            "the fit": fingerprint({**state, "settings": how, "calibration": None}),
+            "the explainer": fingerprint(self.ground.explainer, lasting=True),
+            "what is similar": fingerprint(self.ground.settings.similar, lasting=True),
+        }
 
     def explained_before(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""

@@ -13,6 +13,7 @@ from gpec.distributed import _file, explain_parquet
 from gpec.distributed._partition import Place
 from gpec.distributed._question import Question
 from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingExtraError, ParameterTypeError
+from gpec.explainers import ShapleySampling
 from small_models import curved, slopes
 
 PARTS = [f"part.{i}.parquet" for i in range(4)]
@@ -256,6 +257,18 @@ def test_another_fit_or_other_files_are_other_work(fitted, make_auto, rows, parq
     (parquet / "part.0.parquet").unlink()
     with pytest.raises(CheckpointError, match=r"of more files than there are now: part.0.parquet is no longer"):
         explain_parquet(fitted, parquet, target, resume=True)
+
+
+def test_another_explainer_is_other_work(fitted, parquet, target, tmp_path):
+    """Objects are in no file, so the fit alone does not tell."""
+    fitted.save(tmp_path / "g.gpec")
+
+    def loaded(explainer):
+        return gpec.GPEC.load(tmp_path / "g.gpec", model=curved, explainer=explainer)
+
+    explain_parquet(loaded(ShapleySampling(2)), parquet, target)
+    with pytest.raises(CheckpointError, match="differs in the explainer;"):
+        explain_parquet(loaded(ShapleySampling(3)), parquet, target, resume=True)
 
 
 def test_another_calibration_is_other_work(make_auto, rows, parquet, target):

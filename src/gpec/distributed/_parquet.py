@@ -133,7 +133,7 @@ def _names(source: Path, target: Path) -> list[Path]:
 def _identity(fitted: Fitted, question: Question, index: str | None) -> dict[str, str]:
     """What the results depend on besides the rows."""
     return {
-        "the fit": fitted.digest(),
+        **fitted.identity(),
         "the calibration": fingerprint(fitted.calibration.state()),
         "the kind of attribution": question.attribution,
         "the confidence level": repr(question.confidence_level),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpec._checkpoint import has_identity, read_identity, require_same, write_identity
+from gpec._checkpoint import check_folder, has_identity, read_identity, require_same, write_identity
 from gpec._files import half_written
 from gpec._fingerprint import fingerprint
 from gpec.errors import CheckpointError, CorruptFileError, InputError
@@ -71,11 +71,7 @@ def require_room(folder: Path, *, resume: bool, overwrite: bool) -> bool:
     """Whether there is work of an earlier run, which is to be used or thrown away; raise if the folder will not do."""
     if resume and overwrite:
         raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"The target {folder} is a file; give a folder, which may be new.")
-    if not folder.parent.is_dir():
-        raise InputError(f"Cannot make the target {folder}: {folder.parent} does not exist.")
-    if not has_identity(folder):
+    if not has_identity(check_folder(folder, "target")):
         return False
     if not (resume or overwrite):
         raise CheckpointError(
