@@ -53,7 +53,6 @@ ROOMS = [
     "_calibrating",
     "_refining",
     "_restoring",
-    "_resuming",
     "distributed",
     "estimator",
     "images",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from gpec._checkpoint import Checkpoint, notes_in
+from gpec._fingerprint import fingerprint
+from gpec._randomness import make_seed
 from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
@@ -24,7 +29,9 @@ from gpec.models import Model
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["Ground", "Problem", "state_problem"]
+__all__ = ["Ground", "Problem", "open_fit", "seed_of", "state_problem"]
+
+_FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +103,41 @@ def state_problem(
     background = check_background(settings.background, schema, Z, seed)
     ground = Ground(settings, schema, checked, groups, explainer, background, seed)
     return Problem(ground, similar, sampler, Z, explained, given)
+
+
+def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
+    """The seed of a fit. One that was drawn is drawn once: the call that goes on takes that of the first."""
+    seed = make_seed(settings.random_state)
+    return seed if folder is None or _is_number(settings.random_state) else int(notes_in(folder).get("seed", seed))
+
+
+def open_fit(problem: Problem, folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
+    """Where the work of this fit is kept, if anywhere; what it depends on must be as it was."""
+    if folder is None:
+        return nullcontext()
+    return Checkpoint(folder, "fit", _identity(problem), {"seed": problem.ground.seed})
+
+
+def _identity(problem: Problem) -> dict[str, str]:
+    """All that a fit depends on but the model, which only its answers can tell."""
+    ground, given = problem.ground, problem.given
+    how_many, seed = ground.settings.background, ground.settings.random_state
+    parts = {
+        **{name: value for name, value in vars(ground.settings).items() if name not in _FREE},
+        "explainer": ground.explainer,
+        "background": how_many if _is_number(how_many) else ground.background,
+        "similar": problem.similar,
+        "boundary": problem.sampler,
+        "random_state": seed if _is_number(seed) else "drawn",
+        "the rows": (ground.schema.state(), problem.rows),
+        "the rows to explain": problem.explained,
+        "the attributions given": None if given is None else vars(given),
+    }
+    return {name: fingerprint(value, lasting=True) for name, value in parts.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer))
 
 
 def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, schema: Schema) -> Attribution | None:

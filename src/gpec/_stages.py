@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from gpec._checkpoint import other_work
+from gpec._checkpoint import Checkpoint, other_work
 from gpec._execution import Execution, one_blas_thread
 from gpec._fingerprint import fingerprint
 from gpec._fitted import Draw, Fitted, Memory, Observation, Probe
@@ -67,10 +67,17 @@ _SUM_TOLERANCE = 1e-6
 _SUM_OF_SPREAD = 1e-2  # what a sum may be off at most, where rounding is coarse beside the spread of the answers
 
 
-def ask_model(problem: Problem) -> Probe:
-    """The first call of the model; it tells the number of classes, too."""
-    rows = problem.rows[:_PROBE_ROWS]
-    return Probe(rows, problem.ground.model.answers(rows))
+def ask_model(problem: Problem, kept: Checkpoint | None) -> Probe:
+    """The first call of the model; it tells the number of classes, too. Answers that are kept must be the same."""
+    rows, model = problem.rows[:_PROBE_ROWS], problem.ground.model
+    answer = model.answers(rows)
+    if kept is None:
+        return Probe(rows, answer)
+    answered = kept.remember("model", lambda _: {"answer": answer}, rows)
+    first = Probe(rows, answered(slice(0, len(rows)))["answer"])
+    if first.difference(answer, model) is not None:
+        raise other_work(kept.folder, "the model")
+    return first
 
 
 def recall(problem: Problem, probe: Probe, earlier: Fitted | None, now: Execution) -> tuple[Problem, Memory]:

@@ -22,10 +22,9 @@ from gpec._explaining import (
     similar_rows,
 )
 from gpec._fitted import Fitted, Layer
-from gpec._problem import state_problem
+from gpec._problem import open_fit, seed_of, state_problem
 from gpec._refining import mean_width, refined
 from gpec._restoring import objects_of, restore
-from gpec._resuming import known_model, open_fit, seed_of
 from gpec._settings import Settings
 from gpec._stages import (
     Clock,
@@ -248,7 +247,7 @@ class GPEC(BaseEstimator):
         seed = seed_of(settings, checkpoint)
         problem = state_problem(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
         with open_fit(problem, checkpoint) as kept:
-            probe = known_model(ask_model(problem), problem.ground.model, kept)
+            probe = ask_model(problem, kept)
             problem, memory = recall(problem, probe, earlier, settings.execution(kept))
             draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
             explained = problem.ground.rows(draw.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,18 +12,20 @@ from typing import Any
 
 import pandas as pd
 
+from gpec._checkpoint import IDENTITY, has_identity, write_identity
 from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.cli._errors import note
-from gpec.cli._folder import working_in
 from gpec.cli._inputs import Tables, open_model, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions
 from gpec.cli._outputs import write
-from gpec.errors import ModelMismatchError
+from gpec.errors import CheckpointError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 
 __all__ = ["Work"]
+
+_PARTS = ("fitting", "calibrating", "rows")  # the checkpoints of fit, calibrate and explain
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Work:
         """A fit to rows, or one from a file, and the folder in which what is done is kept until the block ends."""
         folder, rows = self.options.folder(out), self._calibration_rows
         self.tables.require_dropped()
-        with working_in(folder, restart=self.options.restart, keep=self.options.keep):
+        with _working_in(folder, restart=self.options.restart, keep=self.options.keep):
             yield self._fitted(source, rows, folder), folder
 
     def explain(self, data: Path, out: Path, options: ExplainOptions) -> Explanation:
@@ -109,3 +112,46 @@ class Work:
         progress = "auto" if self.options.progress is None else self.options.progress
         tuned: GPEC = g.set_params(n_jobs=self.options.jobs, progress=progress)
         return tuned
+
+
+@contextmanager
+def _working_in(folder: Path, *, restart: bool, keep: bool) -> Iterator[None]:
+    """Go on with what an earlier run left in a folder, or throw it away; at the end of the block it is deleted.
+
+    The checkpoints in it know what they are of. The folder itself is only marked as one of a command.
+    """
+    try:
+        if restart:
+            _remove(folder)
+        if has_identity(folder) and _has_work(folder):
+            note(f"Going on with what an earlier run left in {folder}.")
+        else:
+            write_identity(folder, "the command line", {})
+        yield
+    except CheckpointError as error:
+        error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
+        raise
+    except BaseException as error:
+        if _has_work(folder):
+            error.add_note(f"What was computed is kept in {folder}; the same command goes on from there.")
+        else:
+            _remove(folder)
+        raise
+    if not keep:
+        _remove(folder)
+
+
+def _has_work(folder: Path) -> bool:
+    return any(folder.glob("fit-*.gpec")) or any(folder.glob("*/blocks-*.gpec"))
+
+
+def _remove(folder: Path) -> None:
+    """Delete what a run wrote, and the folder if nothing else is in it."""
+    if has_identity(folder):
+        for part in _PARTS:
+            shutil.rmtree(folder / part, ignore_errors=True)
+        for name in ("fit-*.gpec", ".fit-*.gpec.*", IDENTITY, f".{IDENTITY}.*"):  # with a dot: half written
+            for file in folder.glob(name):
+                file.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
