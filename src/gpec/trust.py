@@ -6,6 +6,8 @@ The interval's rule knows them as a mixture of normals; certainties are counted 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t
@@ -86,7 +88,11 @@ def trust_words(explanation: Explained) -> Words:
 
 def words_of(certainty: FloatArray, words: tuple[str, str, str] = SIGN_WORDS) -> Words:
     """The word for each certainty of a sign."""
-    return np.where(certainty >= _FIRM, words[0], np.where(certainty >= _LIKELY, words[1], words[2])).astype(object)
+    return _graded(certainty, _FIRM, _LIKELY, words)
+
+
+def _graded(x: FloatArray, first: Any, second: Any, words: tuple[str, str, str] = ("high", "medium", "low")) -> Words:
+    return np.where(x >= first, words[0], np.where(x >= second, words[1], words[2])).astype(object)
 
 
 def trust_levels(explanation: Explained, reference: Explained | None = None) -> Words:
@@ -96,14 +102,13 @@ def trust_levels(explanation: Explained, reference: Explained | None = None) -> 
     the middle or the widest third of the reference's intervals of that feature (as in the paper's case study).
     """
     if reference is None:
-        return words_of(sign_certainty(explanation), ("high", "medium", "low"))
+        return _graded(sign_certainty(explanation), _FIRM, _LIKELY)
     if reference.axes[:1] != ("row",) or list(np.ravel(reference.feature_names)) != list(
         np.ravel(explanation.feature_names)
     ):
         raise InputError("The reference must be an explanation of several rows with the same features.")
     narrow, wide = np.quantile(reference.width, [1 / 3, 2 / 3], axis=0)
-    levels = np.where(explanation.width <= narrow, "high", np.where(explanation.width <= wide, "medium", "low"))
-    return levels.astype(object)
+    return _graded(-explanation.width, -narrow, -wide)
 
 
 def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -> FloatArray:
@@ -124,7 +129,7 @@ def firm_share(explanation: Explained) -> FloatArray:
 
 def row_levels(share: FloatArray) -> Words:
     """How far each row can be trusted, by its firm share: "high" from 97.5% on, "low" below 50%, else "medium"."""
-    return np.where(share >= _HOLDS, "high", np.where(share < _TURNS, "low", "medium")).astype(object)
+    return _graded(share, _HOLDS, _TURNS)
 
 
 def firm_share_of(explanation: Explained, certainty: FloatArray) -> FloatArray:

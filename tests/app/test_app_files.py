@@ -51,7 +51,7 @@ def everything(component):
 
 def test_an_explanation_is_opened(saved):
     opened = read_opened(saved(n=6, row_names=np.array(list("abcdef"))), "mine.gpec")
-    assert (opened.name, opened.kind, opened.judged) == ("mine.gpec", "Explanation", True)
+    assert (opened.name, opened.judged) == ("mine.gpec", True)
     assert opened.labels == list("abcdef")
     assert opened.statements == (explanation().statement(),)
     assert dict(opened.facts)["Rows"] == "6"
@@ -70,7 +70,7 @@ def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
     g = make_auto().fit(X[:60]).calibrate(X[60:])
     g.save(path)
     opened = read_opened(path, "fit.gpec")
-    assert (opened.kind, opened.judged) == ("GPEC", False)
+    assert not opened.judged
     e = opened.explanation
     np.testing.assert_array_equal(e.values, g.attributions_.values)
     np.testing.assert_array_equal(e.noise_variance, g.attributions_.variance)

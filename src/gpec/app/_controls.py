@@ -66,28 +66,17 @@ def controls_from(chosen: dict[str, Any], places: dict[str, float], added: list[
 def choices() -> list[Any]:
     """Drop-down lists and switches."""
     closed: Any = {"clearable": False, "searchable": False}
+    place = dcc.Dropdown(SCENES, _START.place, id="place", **closed)
+    model = dcc.Dropdown(MODELS, _START.model, id="model", **closed)
     meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
+    meaning = dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True)
+    about = "How little is known of the explanation here, or how much it changes among similar rows."
+    feature = dcc.RadioItems([], 0, id="feature", inline=True)
     return [
-        _labelled(
-            "Place",
-            "A boundary drawn by a formula, or a table with two features.",
-            dcc.Dropdown(SCENES, _START.place, id="place", **closed),
-        ),
-        _labelled(
-            "Model",
-            "What is explained; only a formula can be its own model.",
-            dcc.Dropdown(MODELS, _START.model, id="model", **closed),
-        ),
-        _labelled(
-            "Meaning of the interval",
-            "How little is known of the explanation here, or how much it changes among similar rows.",
-            dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True),
-        ),
-        _labelled(
-            "Feature",
-            "Whose attribution the colours are about.",
-            dcc.RadioItems([], 0, id="feature", inline=True),
-        ),
+        _labelled("Place", "A boundary drawn by a formula, or a table with two features.", place),
+        _labelled("Model", "What is explained; only a formula can be its own model.", model),
+        _labelled("Meaning of the interval", about, meaning),
+        _labelled("Feature", "Whose attribution the colours are about.", feature),
     ]
 
 

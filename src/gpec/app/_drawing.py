@@ -45,7 +45,17 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
     """Widths of one feature's intervals as colours, with boundary, explained rows and the point that was clicked."""
     half = {"start": 0.5, "end": 0.5, "size": 1, "coloring": "none"}
     traces = [
-        _widths(surface, feature, top),
+        go.Heatmap(
+            x=surface.x,
+            y=surface.y,
+            z=surface.width[..., feature],
+            zmin=0.0,
+            zmax=top,
+            zsmooth="fast",
+            colorscale=UNCERTAINTY,
+            colorbar={"title": {"text": "width", "side": "top"}, "thickness": 12, "outlinewidth": 0, "xpad": 6},
+            hovertemplate="%{x:.3g}, %{y:.3g}<br>interval %{z:.3g} wide<extra></extra>",
+        ),
         _contour(surface, surface.probability, half, _edge(4.0)),  # so that it is seen on bright ground, too
         _contour(surface, surface.probability, half, _edge(2.0, "white")),
     ]
@@ -81,20 +91,6 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
 
 def _edge(width: float, colour: str = INK) -> dict[str, Any]:
     return {"width": width, "color": colour}
-
-
-def _widths(surface: Surface, feature: int, top: float) -> Any:
-    return go.Heatmap(
-        x=surface.x,
-        y=surface.y,
-        z=surface.width[..., feature],
-        zmin=0.0,
-        zmax=top,
-        zsmooth="fast",
-        colorscale=UNCERTAINTY,
-        colorbar={"title": {"text": "width", "side": "top"}, "thickness": 12, "outlinewidth": 0, "xpad": 6},
-        hovertemplate="%{x:.3g}, %{y:.3g}<br>interval %{z:.3g} wide<extra></extra>",
-    )
 
 
 def _contour(surface: Surface, z: FloatArray, contours: dict[str, Any], line: dict[str, Any], **more: Any) -> Any:

@@ -41,7 +41,7 @@ class Opened:
     """
 
     name: str
-    kind: str  # "Explanation" or "GPEC"
+    judged: bool  # whether there are intervals by which rows can be trusted; a fit without its model has none
     explanation: Explanation
     statements: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
@@ -50,15 +50,10 @@ class Opened:
     texts: list[str]  # of each row, in small letters, for searches
 
     @classmethod
-    def of(cls, name: str, kind: str, e: Explanation, statements: tuple[str, ...], facts: Any) -> Opened:
+    def of(cls, name: str, judged: bool, e: Explanation, statements: tuple[str, ...], facts: Any) -> Opened:
         """With what the page asks for again and again."""
         labels = [str(i) if e.row_names is None else value_text(e.row_names[i]) for i in range(len(e))]
-        return cls(name, kind, e, statements, facts, firm_share(e), labels, _texts(e, labels))
-
-    @property
-    def judged(self) -> bool:
-        """Whether there are intervals by which rows can be trusted; a fit without its model has none."""
-        return self.kind == "Explanation"
+        return cls(name, judged, e, statements, facts, firm_share(e), labels, _texts(e, labels))
 
     @property
     def outputs(self) -> list[str]:
@@ -124,9 +119,9 @@ def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
         try:
             e = Explanation.load(path)
         except InputError:  # it holds something else
-            return Opened.of(name, "GPEC", *describe_fit(_files.read(path, "GPEC"), name))
+            return Opened.of(name, False, *describe_fit(_files.read(path, "GPEC"), name))
         _require_whole(e)
-        return Opened.of(name, "Explanation", e, (e.statement(),), _facts(e))
+        return Opened.of(name, True, e, (e.statement(),), _facts(e))
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
         raise kind(str(error).replace(os.fspath(path), name)) from error
