@@ -9,6 +9,7 @@ from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.kernels import RBF, Matern, Output
 from gpec.refinement import choose_rows
+from gpec.report._facts import facts_of
 from gpec.similar import MeasurementError, NearestRows
 
 
@@ -115,11 +116,12 @@ def test_diagnostics_follow(make_auto, models, counting, X, tmp_path):
     g = make_auto(model, n_explained=50).fit(X)
     first = g.diagnostics_
     assert (first["explained_rows"], first["model_rows"]) == (50, model.n_rows)
-    g.explain(X[:30])  # spent on something else
+    e = g.explain(X[:30])  # spent on something else
     rows, calls = model.n_rows, model.n_calls
     g.refine(X[-20:], n=8)
     second = g.diagnostics_
     assert second["explained_rows"] == 58
+    assert dict(facts_of(e, g))["Rows explained to learn from"] == "58"
     assert second["model_rows"] == first["model_rows"] + model.n_rows - rows
     assert second["model_calls"] == first["model_calls"] + model.n_calls - calls
     assert second["left_out_R2"] == g._fitted.skill != first["left_out_R2"]

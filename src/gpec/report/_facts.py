@@ -29,7 +29,7 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
         ("Unit of attributions", about.get("unit")),
         ("Attributions are", _VALUES.get(about.get("attribution", ""))),
         ("Noise of the explainer", about.get("noise")),
-        ("Rows explained to learn from", settings.get("n_explained")),
+        ("Rows explained to learn from", learned.get("explained_rows", settings.get("n_explained"))),
         (
             "Points on level sets" if e.output_names is None else "Points on the decision boundary",
             _listed(learned.get("boundary_points")) or settings.get("n_boundary"),
