@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing.pool import ThreadPool
 from threading import Lock
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from joblib.parallel import get_active_backend
@@ -25,7 +25,7 @@ from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, s
 from gpec.errors import ClusterError
 from gpec.typing import IntArray
 
-__all__ = ["Execution", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
+__all__ = ["Execution", "Lazy", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -163,6 +163,22 @@ def on_cluster(
 def _done_there(parcel: Parcel, part: slice, alone: bool) -> Any:
     with errors_that_travel(), one_blas_thread(), in_turn(alone):
         return parcel.open()["work"](part)
+
+
+class Lazy(Generic[S, T]):
+    """:func:`functools.cached_property` without the lock by which Python 3.11 makes all objects of a class wait."""
+
+    def __init__(self, compute: Callable[[S], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, one: S, owner: type | None = None) -> T:
+        if one is None:  # asked of the class
+            return self  # type: ignore[return-value]
+        found: T = vars(one).setdefault(self._name, self._compute(one))
+        return found
 
 
 def in_tiles(part: slice) -> IntArray:

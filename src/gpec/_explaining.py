@@ -50,9 +50,9 @@ _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
-def encode_rows(fitted: Fitted, X: Any) -> Rows:
+def encode_rows(fitted: Fitted, X: Any, n_jobs: int | None = 1) -> Rows:
     """Rows given to ``explain``, checked and encoded."""
-    return fitted.ground.rows(fitted.ground.schema.encode(X))
+    return fitted.ground.rows(fitted.ground.schema.encode(X), n_jobs=n_jobs)
 
 
 def open_checkpoint(

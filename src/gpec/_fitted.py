@@ -64,7 +64,7 @@ class Draw:
 
     def known_to(self, ground: Ground) -> Rows:
         """The rows as kernels see them; the model is asked for those of each refinement apart, as it was then."""
-        parts = [ground.rows(part) for part in np.split(self.rows, self.refined)]
+        parts = [ground.rows(part, n_jobs=ground.settings.n_jobs) for part in np.split(self.rows, self.refined)]
         return parts[0] if len(parts) == 1 else Rows.join(parts)
 
 

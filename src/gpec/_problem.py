@@ -46,9 +46,9 @@ class Ground:
     background: FloatArray  # encoded
     seed: int
 
-    def rows(self, Z: FloatArray, name: str = "X") -> Rows:
-        """Encoded rows as kernels see them."""
-        coordinates, model = self.groups.coordinates(self.schema), self.model
+    def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1) -> Rows:
+        """Encoded rows as kernels see them; many are asked about on ``n_jobs`` threads."""
+        coordinates, model = self.groups.coordinates(self.schema), self.model.on_threads(n_jobs)
         return Rows(self.schema.embed(Z, name), Z, coordinates, model.outputs, model.is_regressor, self.groups.members)
 
 

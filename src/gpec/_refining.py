@@ -48,7 +48,8 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitt
         return fitted, candidates
     with one_blas_thread():
         posteriors = [layer.posterior for layer in fitted.layers]
-        chosen = choose_rows(posteriors, seen.U.mean(axis=0), ground.rows(targets), ground.rows(candidates), n)
+        wanted, offered = (ground.rows(part, n_jobs=now.n_jobs) for part in (targets, candidates))
+        chosen = choose_rows(posteriors, seen.U.mean(axis=0), wanted, offered, n)
     return extended(fitted, candidates[chosen], now), candidates[chosen]
 
 
@@ -65,7 +66,7 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
         (*seen.draw.refined, len(seen.rows)),
     )
     observation = replace(seen, draw=draw, attribution=Attribution.join([seen.attribution, answer]), U=U)
-    rows, layers = Rows.join([fitted.layers[0].posterior.rows, ground.rows(Z)]), []
+    rows, layers = Rows.join([fitted.layers[0].posterior.rows, ground.rows(Z, n_jobs=now.n_jobs)]), []
     for output, (graph, kernel, learned) in enumerate((one.graph, one.kernel, one.posterior) for one in fitted.layers):
         tasks = learned.tasks if isinstance(learned, TaskPosterior) else None
         # anew, as when a file is loaded: so the bits agree

@@ -228,7 +228,8 @@ def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
     if answer.base_values is None:
         return None
     totals = answer.values.sum(axis=1) + answer.base_values
-    outputs = explained.outputs
+    with one_blas_thread():  # also when loading, so that the bits agree
+        outputs = explained.outputs
     if model.is_regressor:
         tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
         return "output" if np.abs(totals - outputs).max() <= tolerance else None

@@ -250,7 +250,7 @@ class GPEC(BaseEstimator):
             probe = ask_model(problem, kept)
             problem, memory = recall(problem, probe, earlier, settings.execution(kept))
             draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
-            explained = problem.ground.rows(draw.rows)
+            explained = draw.known_to(problem.ground)
             with clock("boundary"):  # M
                 boundary = sample_boundary(problem, probe, memory)
             with clock("explainer"):  # E, U
@@ -309,7 +309,7 @@ class GPEC(BaseEstimator):
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         fitted.calibration.require_told(attribution, level)
-        rows = encode_rows(fitted, X)
+        rows = encode_rows(fitted, X, settings.n_jobs)
         clock, rows_before = Clock(), fitted.ground.model.n_rows
         with open_checkpoint(checkpoint, "explain", fitted, rows, {"the kind of attribution": attribution}) as kept:
             now = settings.execution(kept)
@@ -353,7 +353,7 @@ class GPEC(BaseEstimator):
         """
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))
-        rows = encode_rows(fitted, X)
+        rows = encode_rows(fitted, X, settings.n_jobs)
         given = check_given(fitted, attributions, len(rows))
         with open_checkpoint(checkpoint, "calibrate", fitted, rows) as kept:
             calibration = calibrate_on(fitted, rows, given, settings.execution(kept))
@@ -392,7 +392,7 @@ class GPEC(BaseEstimator):
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
-        rows = encode_rows(fitted, X)
+        rows = encode_rows(fitted, X, now.n_jobs)
         new: list[FloatArray] = []
         model, told, clock = fitted.ground.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
         n_rows, n_calls = told["model_rows"] - model.n_rows, told["model_calls"] - model.n_calls

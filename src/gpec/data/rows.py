@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -19,7 +18,6 @@ __all__ = ["Rows", "evenly_spaced"]
 T = TypeVar("T")
 
 _EXCHANGED = 2**21  # numbers that are sent to the model at once
-_ASKING = RLock()  # blocks of rows run in threads: they ask the model in turn, and not twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +56,8 @@ class Rows:
     members: tuple[Any, ...] | None = None
     # the rows that these were selected from or joined of, and which of them
     _from: tuple[tuple[Rows, Any], ...] = field(default=(), repr=False)
+    # threads that share these rows ask the model once; those with other rows do not wait
+    _asking: Any = field(default_factory=RLock, init=False, repr=False)
 
     @classmethod
     def of(cls, X: Any, name: str = "X") -> Rows:
@@ -79,14 +79,14 @@ class Rows:
             _from=tuple((part, slice(None)) for part in parts),
         )
 
-    @cached_property
+    @property
     def outputs(self) -> FloatArray:
         """The model's log-odds or values ``(n, c)``; it is asked when they are first wanted, and counts these rows.
 
         A selection asks for all that it was taken from, so that no row is asked about twice.
         """
-        with _ASKING:
-            answer: FloatArray | None = vars(self).get("outputs")
+        with self._asking:
+            answer: FloatArray | None = vars(self).get("_outputs")
             if answer is None:
                 if self.ask is None:
                     raise InputError(
@@ -94,7 +94,7 @@ class Rows:
                     )
                 parts = [rows.outputs[index] for rows, index in self._from]
                 answer = np.concatenate(parts) if parts else self.ask(self.encoded)
-                vars(self)["outputs"] = answer  # before the next thread may look
+                vars(self)["_outputs"] = answer
             return answer
 
     def exchanged(self, others: FloatArray) -> FloatArray:
@@ -104,7 +104,8 @@ class Rows:
         """
         if self._from and (len(self._from) > 1 or self._from[0][0]._knows_exchanged(others)):
             return np.concatenate([rows.exchanged(others)[index] for rows, index in self._from])
-        return self.once(("exchanged", id(others)), (others,), lambda: self._exchange(others))
+        with self._asking:
+            return self.once(("exchanged", id(others)), (others,), lambda: self._exchange(others))
 
     def _knows_exchanged(self, others: FloatArray) -> bool:
         if ("exchanged", id(others)) in vars(self).get("_kept", {}):
@@ -131,8 +132,7 @@ class Rows:
                 asked[:, f, :, columns] = others.T[columns][:, None]
             differs = ((asked != here) & ~(np.isnan(asked) & np.isnan(here))).any(axis=3)
             if differs.any():
-                with _ASKING:
-                    found[some][differs] = self.ask(asked[differs])
+                found[some][differs] = self.ask(asked[differs])
         return found[again]
 
     def once(self, key: Any, owners: tuple[Any, ...], compute: Callable[[], T]) -> T:
@@ -160,7 +160,10 @@ class Rows:
         return len(self.embedded)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_asking")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _asking=RLock())
 
     def __getitem__(self, index: Any) -> Rows:
         return replace(self, embedded=self.embedded[index], encoded=self.encoded[index], _from=((self, index),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.spatial import cKDTree
 from sklearn.cluster import kmeans_plusplus
 from sklearn.neighbors import NearestNeighbors
 
-from gpec._execution import one_blas_thread
+from gpec._execution import Lazy, one_blas_thread
 from gpec._progress import Progress
 from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array
@@ -153,7 +152,7 @@ class GeodesicGraph:
     def n_components(self) -> int:
         return int(self.component.max()) + 1
 
-    @cached_property
+    @Lazy
     def distances(self) -> FloatArray:
         distances = np.empty((len(self.landmarks), len(self)))
         with Progress(len(distances), "geodesics", self.progress) as bar:
@@ -186,7 +185,7 @@ class GeodesicGraph:
             way.append(int(before[way[-1]]))
         return np.array(way[::-1], dtype=np.int64)
 
-    @cached_property
+    @Lazy
     def median_distance(self) -> float:
         """Median of the finite distances between different points; 1 where there are none.
 

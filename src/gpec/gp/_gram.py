@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
+from gpec._execution import Lazy
 from gpec.data import Rows
 from gpec.kernels import Kernel
 from gpec.kernels.base import Cross, symmetric
@@ -29,7 +29,7 @@ class Spectrum:
         values, Q = eigh(K, driver="evd")
         return cls(np.maximum(values, 0.0), Q)
 
-    @cached_property
+    @Lazy
     def ones(self) -> FloatArray:
         """``Q' 1``."""
         return np.asarray(self.Q.sum(axis=0))
@@ -48,16 +48,16 @@ class Gram:
         vars(gram)["matrix"] = K
         return gram
 
-    @cached_property
+    @Lazy
     def cross(self) -> Cross:
         """Function of rows ``x`` that gives ``k(x, X)`` and ``k(x, x)``."""
         return self.kernel.cross_to(self.rows, self.feature)
 
-    @cached_property
+    @Lazy
     def matrix(self) -> FloatArray:
         return symmetric(*self.cross(self.rows))
 
-    @cached_property
+    @Lazy
     def spectrum(self) -> Spectrum:
         return Spectrum.of(self.matrix)
 

@@ -7,6 +7,7 @@ the kind it was trained on, and checks what comes back for shape, type, range an
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import isroutine
 from threading import Lock
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, logsumexp, softmax
 
+from gpec._execution import on_threads
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ModelCallError, ModelOutputError
 from gpec.models._resolve import is_booster, resolve
@@ -96,6 +98,7 @@ class Model:
         self._count = _Asked()
         self.n_classes: int | None = None
         self._n_columns: int | None = None
+        self._n_jobs: int | None = 1
 
     @property
     def n_calls(self) -> int:
@@ -207,6 +210,12 @@ class Model:
         split.threshold, split.n_classes = level, 2
         return split
 
+    def on_threads(self, n_jobs: int | None) -> Self:
+        """The same, asked for many rows on ``n_jobs`` threads. Calls are counted here."""
+        threaded = copy.copy(self)
+        threaded._n_jobs = n_jobs
+        return threaded
+
     def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
         """Raise if the model answers ``Z`` differently from ``before``, its answers to these rows."""
         change = np.abs(self.answers(Z) - before).max(axis=1)
@@ -220,7 +229,9 @@ class Model:
 
     def _scores(self, Z: FloatArray) -> FloatArray:
         """Checked output for encoded rows, ``(n, n_outputs)``."""
-        blocks = [self._call(Z[start : start + _BATCH_ROWS], start, len(Z)) for start in range(0, len(Z), _BATCH_ROWS)]
+        starts = range(0, len(Z), _BATCH_ROWS)
+        with on_threads(self._n_jobs) if len(starts) > 1 else nullcontext(map) as mapped:
+            blocks = list(mapped(lambda start: self._call(Z[start : start + _BATCH_ROWS], start, len(Z)), starts))
         return np.concatenate(blocks) if blocks else np.empty((0, self.n_outputs))
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
