@@ -15,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import browser_helpers
+import extras
 import gpec
+from gpec.errors import MissingExtraError
 from small_models import CountingModel, W, curved, slopes, slopes_of_three, three_classes
 
 mpl.use("Agg")
@@ -26,6 +28,18 @@ with warnings.catch_warnings():  # importing shap warns about matplotlib and Num
 # Repeatable, and no database of examples beside the tests.
 settings.register_profile("gpec", deadline=None, derandomize=True, database=None)
 settings.load_profile("gpec")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call():
+    """Without an extra, a test that needs it is skipped."""
+    try:
+        return (yield)
+    except MissingExtraError as error:
+        if not extras.MISSING:
+            raise
+        pytest.skip(str(error))
+
 
 # With --doctest-modules pytest would import every conftest.py under one name.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import gpec
+from extras import nn, torch
 from gpec.errors import InputError, ModelCallError
 from gpec.explainers import Attribution, BayesShap, Explainer, KernelShap, Lime, ShapleySampling
 from gpec.images import SuperpixelExplainer, superpixels

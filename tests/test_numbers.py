@@ -46,7 +46,7 @@ MINUS = "\N{MINUS SIGN}"
         (np.nan, "missing", "missing"),
         (pd.NA, "missing", "missing"),
         (pd.NaT, "missing", "missing"),
-        (np.datetime64("NaT"), "missing", "missing"),
+        (np.datetime64("NaT", "ns"), "missing", "missing"),
     ],
 )
 def test_values_of_rows(value, five, three):

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from lightgbm import LGBMClassifier
 from scipy.special import softmax
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -17,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from xgboost import XGBClassifier
+
+from extras import lightgbm, torch, xgboost
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def rare_class():
     X = frame(np.random.default_rng(2).normal(size=(4_000, 5)))
     y = X["x0"] + 0.5 * X["x1"] ** 2 + 0.5 * X["x2"] > 3.9
     assert 0.005 < y.mean() < 0.02
-    return case(X, XGBClassifier(n_estimators=25, max_depth=3, n_jobs=1, random_state=0).fit(X, y))
+    return case(X, xgboost.XGBClassifier(n_estimators=25, max_depth=3, n_jobs=1, random_state=0).fit(X, y))
 
 
 def ties():
@@ -155,7 +154,7 @@ def categories():
     )
     y = X["x0"] + X["kind"].isin(["b", "d"]) * (X["old"] == "yes") * 2 > 0.8
     options = {"n_estimators": 20, "num_leaves": 7, "min_data_per_group": 10, "cat_smooth": 1.0, "n_jobs": 1}
-    return case(X, LGBMClassifier(**options, verbose=-1, random_state=0).fit(X, y))
+    return case(X, lightgbm.LGBMClassifier(**options, verbose=-1, random_state=0).fit(X, y))
 
 
 def network():

@@ -4,17 +4,17 @@ import copy
 
 import numpy as np
 import pytest
-import torch
 from boundary_helpers import judge
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from torch import nn
 
 import gpec
 from gpec.boundary import AdversarialSampler, AttackReport, BisectionSampler
 from gpec.boundary._attack import AttackedModule
 from gpec.errors import BoundaryNotFoundError, InputError, ModelCallError, ModelOutputError, ParameterTypeError
 
+torch = pytest.importorskip("torch")
+nn = torch.nn
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(400, 5))
 SMALL = {"n_untargeted": 40, "n_targeted": 15}

@@ -8,6 +8,8 @@ from cli_helpers import QUICK, call, table
 
 import gpec
 
+pytest.importorskip("dask", reason="folders need Dask")
+
 
 @pytest.fixture
 def files(folder):

@@ -39,6 +39,7 @@ def test_explain(prices, model, words):
 
 
 def test_fit_then_report(prices):
+    pytest.importorskip("jinja2")
     made = call("fit", "train.csv", "--model", "price_model:model", "--out", "price.gpec", *QUICK)
     assert made.exit_code == 0, made.output
     words = ["--model", "price_model:model", "--fitted", "price.gpec", "--out", "r.html", "--no-progress"]

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 
 import gpec
+from extras import MISSING
 from gpec.boundary import AdversarialSampler, BisectionSampler, LevelSetSampler, Sampler
 from gpec.data import Rows, Schema
 from gpec.explainers import (
@@ -50,8 +51,9 @@ def modules():
         if not info.name.startswith(NOT_IMPORTED):
             try:
                 yield importlib.import_module(info.name)
-            except gpec.errors.MissingExtraError:
-                continue
+            except ImportError:
+                if not MISSING:
+                    raise
 
 
 def classes():

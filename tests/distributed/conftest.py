@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import gpec
-from distributed import Client, LocalCluster
 from small_models import curved, slopes
 
 
@@ -36,6 +35,8 @@ def parquet(tmp_path, rows):
 @pytest.fixture(scope="session")
 def client():
     """Two worker processes with one thread each, on the loopback device."""
+    from distributed import Client, LocalCluster
+
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as found,

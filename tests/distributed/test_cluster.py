@@ -10,22 +10,21 @@ import time
 import warnings
 from contextlib import contextmanager
 
-import dask.dataframe as dd
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-import xgboost
-from distributed.comm import CommClosedError
 from sklearn.linear_model import LogisticRegression
 
 import gpec
-from distributed import Client, LocalCluster
+from extras import torch, xgboost
 from gpec._sending import send
 from gpec.distributed import explain_parquet
 from gpec.errors import ClusterError, ClusterWarning
 from small_models import curved, slopes
+
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
 
 # The workers of a scheduler that is gone end by themselves.
 CLUSTER = """
@@ -173,7 +172,7 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
 
 def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_path, client, monkeypatch):
     def broken(futures):
-        raise CommClosedError("Connection reset by peer")
+        raise distributed.comm.CommClosedError("Connection reset by peer")
 
     monkeypatch.setattr(client, "gather", broken)
     with pytest.raises(ClusterError, match="was lost; start the cluster again") as caught:
@@ -184,10 +183,10 @@ def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_pa
 
 def test_an_error_of_a_task_is_not_taken_for_a_lost_scheduler(fitted, parquet, tmp_path, client, monkeypatch):
     def broken(job, question):
-        raise CommClosedError("a connection of its own")
+        raise distributed.comm.CommClosedError("a connection of its own")
 
     monkeypatch.setattr("gpec.distributed._running._explain_there", broken)
-    with pytest.raises(CommClosedError, match="a connection of its own"):
+    with pytest.raises(distributed.comm.CommClosedError, match="a connection of its own"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 
 
@@ -198,7 +197,10 @@ def test_the_scheduler_killed_while_fitting(make_auto, rows, tmp_path):
         begun.touch()
         time.sleep(60)
 
-    with cluster_to_kill(tmp_path) as (process, address), Client(address, timeout=5, set_as_default=False) as own:
+    with (
+        cluster_to_kill(tmp_path) as (process, address),
+        distributed.Client(address, timeout=5, set_as_default=False) as own,
+    ):
 
         def kill():
             while not begun.exists():
@@ -217,8 +219,8 @@ def test_the_scheduler_killed_while_fitting(make_auto, rows, tmp_path):
 
 def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path):
     with (
-        LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
+        distributed.LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
 
         def hire(message, *_):
@@ -331,8 +333,8 @@ def test_a_model_that_ends_its_worker(make_auto, rows, tmp_path):
     source.mkdir()
     rows.assign(a=1e6).to_parquet(source / "a.parquet")
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as own,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
     ):
         g = make_auto(deadly, slopes).fit(rows)
         with pytest.raises(ClusterError, match=r"Partition 0 \(a.parquet\) was with several workers when they died"):

@@ -2,10 +2,6 @@
 
 import pickle
 
-import cloudpickle
-import dask
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +10,8 @@ import gpec
 from gpec.errors import InputError, MissingExtraError, NotFittedError, ParameterTypeError
 from small_models import CountingModel, curved, slopes, slopes_of_three, three_classes
 
+cloudpickle, dask = pytest.importorskip("cloudpickle"), pytest.importorskip("dask")
+da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
 SCHEDULERS = ["synchronous", "threads"]
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import gpec
@@ -16,6 +15,8 @@ from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingEx
 from gpec.explainers import ShapleySampling
 from small_models import curved, slopes
 
+pytest.importorskip("dask", reason="folders need Dask")
+pq = pytest.importorskip("pyarrow.parquet")
 PARTS = [f"part.{i}.parquet" for i in range(4)]
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
+from extras import torch
 from fit_bits import bits
 from gpec.boundary import BisectionSampler
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ParameterTypeError

@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-import xgboost
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from extras import torch, xgboost
 from gpec.data import Schema
 
 

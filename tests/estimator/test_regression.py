@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
-import torch
-import xgboost
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -16,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gpec
+from extras import torch, xgboost
 from gpec.app._opened import read_opened
 from gpec.boundary import LevelSetSampler
 from gpec.errors import BoundaryNotFoundError, ExplainerError, InputError, ModelMismatchError, ModelOutputError
@@ -181,15 +180,16 @@ def test_a_second_fit_uses_the_first(build, X):
 
 
 @pytest.mark.parametrize(
-    "model",
+    "build",
     [
-        RandomForestRegressor(8, max_depth=4, random_state=0),
-        xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1),
-        make_pipeline(Ridge()),
+        lambda: RandomForestRegressor(8, max_depth=4, random_state=0),
+        lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1),
+        lambda: make_pipeline(Ridge()),
     ],
     ids=["forest", "xgboost", "pipeline"],
 )
-def test_models_of_libraries(make_auto, X, model):
+def test_models_of_libraries(make_auto, X, build):
+    model = build()
     g = make_auto(model.fit(X, curved(X)), slopes, kernel="weg").fit(X)
     np.testing.assert_allclose(g.explain(X[:3]).predictions, model.predict(X[:3]))
 

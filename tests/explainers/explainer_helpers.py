@@ -4,9 +4,9 @@ from itertools import combinations
 from math import factorial
 
 import numpy as np
-import torch
 from sklearn.datasets import load_iris
 
+from extras import torch
 from gpec.explainers import make_explainer
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -62,10 +62,11 @@ def shapley_by_definition(model, x, background):
     return np.array(phi)
 
 
-def network(inputs, outputs, dtype=torch.float64):
+def network(inputs, outputs, dtype=None):
     """A torch Module with one hidden layer and weights that are always the same."""
     rng = np.random.default_rng(outputs)
-    module = torch.nn.Sequential(torch.nn.Linear(inputs, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs)).to(dtype)
+    module = torch.nn.Sequential(torch.nn.Linear(inputs, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs))
+    module.to(dtype or torch.float64)
     with torch.no_grad():
         for weight in module.parameters():
             weight.copy_(torch.as_tensor(rng.normal(size=weight.shape)))

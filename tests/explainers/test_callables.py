@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
-import torch
 from explainer_helpers import fitted
 from sklearn.base import clone
 
+from extras import torch
 from gpec.errors import ExplainerError
 from gpec.explainers import Attribution, Explainer
 

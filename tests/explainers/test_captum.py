@@ -2,17 +2,17 @@
 
 import sys
 
-import captum.attr
 import numpy as np
 import pytest
-import torch
 from explainer_helpers import network
 from scipy.special import expit, softmax
 
+from extras import torch
 from gpec.errors import ExplainerError, InputError, MissingExtraError, ParameterTypeError
 from gpec.explainers import make_explainer
 from gpec.explainers.captum import _METHODS, CaptumAdapter
 
+attr = pytest.importorskip("captum.attr")
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 BACKGROUND = ROWS[20:]
 
@@ -138,7 +138,7 @@ def test_agrees_with_captum_itself():
         z = module(x)
         return torch.softmax(z, dim=1)
 
-    own = captum.attr.IntegratedGradients(p).attribute(
+    own = attr.IntegratedGradients(p).attribute(
         torch.as_tensor(ROWS[:3]), baselines=torch.as_tensor(BACKGROUND.mean(axis=0)[None]), target=1, n_steps=20
     )
     np.testing.assert_allclose(found, own.detach().numpy(), atol=1e-12)
@@ -250,7 +250,7 @@ def test_unknown_names_get_the_list():
 
 def test_all_names_are_captums():
     for name in _METHODS:
-        assert hasattr(captum.attr, name)
+        assert hasattr(attr, name)
 
 
 def test_other_models_are_refused(models):

@@ -5,17 +5,14 @@ import threading
 import time
 import warnings
 
-import lightgbm
 import numpy as np
 import pytest
-import torch
-import xgboost
-from catboost import CatBoostClassifier
 from explainer_helpers import IRIS, SPECIES, fitted, linear, network, tangled
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import gpec
+from extras import catboost, lightgbm, torch, xgboost
 from gpec.errors import ModelCallError, SlowExplainerWarning
 from gpec.explainers import (
     Attribution,
@@ -194,20 +191,20 @@ def test_bits_do_not_depend_on_the_number_of_threads(explainer, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "model",
+    "build",
     [
-        CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False, thread_count=1),
-        HistGradientBoostingClassifier(max_iter=5),
-        LogisticRegression(max_iter=1_000),
-        RandomForestClassifier(5, random_state=0),
-        lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1),
-        xgboost.XGBClassifier(n_estimators=5, n_jobs=1),
+        lambda: catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False, thread_count=1),
+        lambda: HistGradientBoostingClassifier(max_iter=5),
+        lambda: LogisticRegression(max_iter=1_000),
+        lambda: RandomForestClassifier(5, random_state=0),
+        lambda: lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1),
+        lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1),
     ],
-    ids=lambda model: type(model).__name__,
+    ids=["catboost", "histograms", "logistic", "forest", "lightgbm", "xgboost"],
 )
-def test_common_models_may_be_asked_by_several_threads(model, monkeypatch):
+def test_common_models_may_be_asked_by_several_threads(build, monkeypatch):
     monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", 500)
-    ready = fitted(ExactShapley(), model.fit(IRIS, SPECIES))
+    ready = fitted(ExactShapley(), build().fit(IRIS, SPECIES))
     one, several = (ready(IRIS[:40], n_jobs=n_jobs).values for n_jobs in (1, 4))
     np.testing.assert_array_equal(several, one)
 

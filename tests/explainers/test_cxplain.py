@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from scipy.special import expit
 from scipy.stats import spearmanr
 
@@ -16,6 +15,7 @@ from gpec.explainers._baseline import typical_row
 from gpec.explainers._cxplain_networks import MLP, UNet, train
 from gpec.explainers.cxplain import CXPlain, _increase, _patch_side, _patches, _shares
 
+torch = pytest.importorskip("torch")
 SMALL = {"n_estimators": 3, "n_epochs": 15, "hidden": 16}
 
 

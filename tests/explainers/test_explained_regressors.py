@@ -1,12 +1,8 @@
 """Explainers of regressors: exact where they can be, in units of the output, or refused in a sentence."""
 
-import lightgbm
 import numpy as np
 import pytest
 import shap
-import torch
-import xgboost
-from catboost import CatBoostRegressor
 from explainer_helpers import network, shapley_by_definition
 from sklearn.ensemble import (
     ExtraTreesRegressor,
@@ -20,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
+from extras import catboost, lightgbm, torch, xgboost
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import CXPlain, KernelShap, make_explainer
 from gpec.images import SuperpixelExplainer
@@ -28,16 +25,16 @@ X = np.random.default_rng(0).normal(size=(150, 4))
 Y = 1_000.0 + 300.0 * X[:, 0] * X[:, 1] - 200.0 * np.abs(X[:, 2]) + 5.0 * X[:, 3]
 SLOPES = np.array([3.0, -200.0, 0.0, 40.0])
 TREES = {
-    "decision tree": DecisionTreeRegressor(max_depth=4, random_state=0),
-    "extra tree": ExtraTreeRegressor(max_depth=4, random_state=0),
-    "extra trees": ExtraTreesRegressor(5, max_depth=4, random_state=0),
-    "forest": RandomForestRegressor(5, max_depth=4, random_state=0),
-    "boosting": GradientBoostingRegressor(n_estimators=8, random_state=0),
-    "histograms": HistGradientBoostingRegressor(max_iter=8),
-    "xgboost": xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1),
-    "lightgbm": lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbose=-1),
-    "catboost": CatBoostRegressor(iterations=8, verbose=0, allow_writing_files=False, thread_count=1),
-    "pipeline": make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=4, random_state=0)),
+    "decision tree": lambda: DecisionTreeRegressor(max_depth=4, random_state=0),
+    "extra tree": lambda: ExtraTreeRegressor(max_depth=4, random_state=0),
+    "extra trees": lambda: ExtraTreesRegressor(5, max_depth=4, random_state=0),
+    "forest": lambda: RandomForestRegressor(5, max_depth=4, random_state=0),
+    "boosting": lambda: GradientBoostingRegressor(n_estimators=8, random_state=0),
+    "histograms": lambda: HistGradientBoostingRegressor(max_iter=8),
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbose=-1),
+    "catboost": lambda: catboost.CatBoostRegressor(iterations=8, verbose=0, allow_writing_files=False, thread_count=1),
+    "pipeline": lambda: make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=4, random_state=0)),
 }
 
 
@@ -55,7 +52,7 @@ def answer_of(explainer, model, rows=slice(0, 3), **options):
 def test_tree_shap_is_what_the_definition_says(name, booster):
     if booster and name not in ("xgboost", "lightgbm"):
         pytest.skip("has no Booster")
-    model = TREES[name].fit(X, Y)
+    model = TREES[name]().fit(X, Y)
     given = model
     if booster:
         given = model.get_booster() if name == "xgboost" else model.booster_
@@ -170,19 +167,19 @@ def test_labels_of_a_number():
 
 
 @pytest.mark.parametrize(
-    "model",
+    "build",
     [
-        xgboost.XGBRegressor(n_estimators=5, n_jobs=1, objective="count:poisson"),
-        lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1, objective="poisson"),
-        HistGradientBoostingRegressor(max_iter=5, loss="poisson"),
+        lambda: xgboost.XGBRegressor(n_estimators=5, n_jobs=1, objective="count:poisson"),
+        lambda: lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1, objective="poisson"),
+        lambda: HistGradientBoostingRegressor(max_iter=5, loss="poisson"),
     ],
     ids=["xgboost", "lightgbm", "histograms"],
 )
-def test_trees_of_a_logarithm(model):
+def test_trees_of_a_logarithm(build):
     with pytest.raises(
         ExplainerError, match=r"add up to a value that is off by .* \(trees that add up to its logarithm"
     ):
-        answer_of("tree", model.fit(X, np.abs(Y)))
+        answer_of("tree", build().fit(X, np.abs(Y)))
 
 
 def test_not_a_tree():

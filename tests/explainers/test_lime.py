@@ -5,11 +5,11 @@ import inspect
 import numpy as np
 import pytest
 from explainer_helpers import SLOPES, linear, shapley_by_definition
-from lime.lime_tabular import LimeTabularExplainer
 from scipy.special import expit
 from sklearn.base import clone
 
 import gpec
+from extras import lime_tabular
 from gpec import _files
 from gpec._randomness import stream
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
@@ -48,7 +48,7 @@ def test_many_samples_agree_with_limes_own(coded, around):
     X, model = coded
     explainer = Lime(20_000, around=around).fit(model, X, categorical_features=[1, 3])
     found = explainer(X[:3])
-    package = LimeTabularExplainer(
+    package = lime_tabular.LimeTabularExplainer(
         X,
         categorical_features=[1, 3],
         discretize_continuous=False,
@@ -67,7 +67,7 @@ def test_many_samples_agree_with_limes_own(coded, around):
 
 
 def test_limes_defaults():
-    package = inspect.signature(LimeTabularExplainer.explain_instance).parameters
+    package = inspect.signature(lime_tabular.LimeTabularExplainer.explain_instance).parameters
     assert Lime().n_samples == package["num_samples"].default
     assert Lime().alpha == 1.0
     X = np.random.default_rng(0).normal(size=(50, 16))

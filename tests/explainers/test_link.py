@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
-import xgboost
 from explainer_helpers import IRIS, SPECIES, fitted, network, shapley_by_definition
 from scipy.special import expit, logit
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import gpec
+from extras import torch, xgboost
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import (
     BayesLime,
@@ -130,17 +129,17 @@ def test_slopes_of_log_odds(explainer, X):
     np.testing.assert_allclose(found.values, np.tile(SLOPES * X.std(axis=0), (3, 1)), atol=0.02)
 
 
-def boosted():
-    return [
-        GradientBoostingClassifier(n_estimators=10, max_depth=3),
-        HistGradientBoostingClassifier(max_iter=10),
-        xgboost.XGBClassifier(n_estimators=10, max_depth=3),
-    ]
-
-
-@pytest.mark.parametrize("model", boosted(), ids=lambda model: type(model).__name__)
-def test_boosted_trees_have_exact_shapley_values_of_log_odds(model):
-    model = model.fit(IRIS, SPECIES == 1)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GradientBoostingClassifier(n_estimators=10, max_depth=3),
+        lambda: HistGradientBoostingClassifier(max_iter=10),
+        lambda: xgboost.XGBClassifier(n_estimators=10, max_depth=3),
+    ],
+    ids=["boosting", "histograms", "xgboost"],
+)
+def test_boosted_trees_have_exact_shapley_values_of_log_odds(build):
+    model = build().fit(IRIS, SPECIES == 1)
     found, exact = (fitted(kind(link="logit"), model)(IRIS[40:60]) for kind in (TreeShap, ExactShapley))
     np.testing.assert_allclose(found.values, exact.values, atol=1e-5)
     np.testing.assert_allclose(found.base_values, exact.base_values, atol=1e-5)

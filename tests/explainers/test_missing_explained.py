@@ -5,13 +5,13 @@ import struct
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from explainer_helpers import fitted, network, shapley_by_definition
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from extras import torch
 from gpec._randomness import stream
 from gpec.data import Schema
 from gpec.data._same import contents_of, unique_rows

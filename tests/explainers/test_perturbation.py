@@ -1,8 +1,8 @@
 """How rows are perturbed: LIME's neighborhoods and SHAP's coalitions."""
 
 import numpy as np
-from lime.lime_tabular import LimeTabularExplainer
 
+from extras import lime_tabular
 from gpec._randomness import stream
 from gpec.data import Schema
 from gpec.explainers._perturbation import Coalitions, Neighborhood, batch
@@ -19,7 +19,9 @@ def test_same_perturbations_as_lime_give_its_coefficients(coded):
     X, model = coded
     explainer = Lime(400).fit(model, X, categorical_features=[1, 3], random_state=0)
     maker, Z = neighborhood(X, [1, 3])
-    package = LimeTabularExplainer(X, categorical_features=[1, 3], discretize_continuous=False, random_state=0)
+    package = lime_tabular.LimeTabularExplainer(
+        X, categorical_features=[1, 3], discretize_continuous=False, random_state=0
+    )
     for i in range(4):
         drawn = batch(maker, Z[i : i + 1], [stream(77, "perturbations")], 400, first=True)
         found = explainer._explain(Z[i : i + 1], [77]).values[0, :, 0]

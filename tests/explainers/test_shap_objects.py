@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import shap
-import torch
 from explainer_helpers import IRIS, fitted, network, probability_of
 
+from extras import torch
 from gpec.explainers.adapters import preserved_numpy_seed
 from gpec.explainers.base import row_seed
 

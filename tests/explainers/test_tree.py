@@ -3,12 +3,9 @@
 import subprocess
 import sys
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
-from catboost import CatBoostClassifier
 from explainer_helpers import IRIS, SPECIES, fitted, probability_of
 from sklearn.datasets import load_iris, load_wine
 from sklearn.ensemble import (
@@ -21,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from extras import catboost, lightgbm, xgboost
 from gpec.errors import ExplainerError
 from gpec.explainers import ExactShapley, TreeShap
 
@@ -29,11 +27,15 @@ LACKING = np.where(HOLES, np.nan, IRIS)
 REFUSED = r"explainer='tree' cannot explain this {}: {}; use 'kernelshap' or, with up to 16 features, 'exact'"
 
 
-def boost(kind=CatBoostClassifier, **options):
-    """A small CatBoost or LightGBM model that says nothing."""
-    if kind is CatBoostClassifier:
-        return kind(iterations=10, verbose=0, allow_writing_files=False, thread_count=1, **options)
-    return kind(n_estimators=10, verbose=-1, n_jobs=1, min_child_samples=5, **options)
+def cats(**options):
+    """A small CatBoost model that says nothing."""
+    quiet = {"iterations": 10, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    return catboost.CatBoostClassifier(**quiet, **options)
+
+
+def light(**options):
+    """A small LightGBM model that says nothing."""
+    return lightgbm.LGBMClassifier(n_estimators=10, verbose=-1, n_jobs=1, min_child_samples=5, **options)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -60,11 +62,15 @@ def test_tree_shap_rounds_the_background_as_the_forest_does():
 
 
 @pytest.mark.parametrize(
-    "model",
-    [GradientBoostingClassifier(n_estimators=5, max_depth=2), xgboost.XGBClassifier(n_estimators=5, max_depth=2)],
+    "build",
+    [
+        lambda: GradientBoostingClassifier(n_estimators=5, max_depth=2),
+        lambda: xgboost.XGBClassifier(n_estimators=5, max_depth=2),
+    ],
+    ids=["boosting", "xgboost"],
 )
-def test_boosted_trees_are_explained_in_probabilities_too(model):
-    model = model.fit(IRIS, SPECIES == 1)
+def test_boosted_trees_are_explained_in_probabilities_too(build):
+    model = build().fit(IRIS, SPECIES == 1)
     found = fitted("tree", model)(IRIS[48:52])
     expected = model.predict_proba(IRIS[48:52])[:, 1]
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, expected, atol=1e-5)
@@ -90,22 +96,22 @@ def test_trees_of_scikit_learn_are_exact(kind, rows):
     np.testing.assert_allclose(found.values, exact.values, atol=1e-6)
 
 
-BOOSTED = [
-    GradientBoostingClassifier(n_estimators=10),
-    HistGradientBoostingClassifier(max_iter=10),
-    xgboost.XGBClassifier(n_estimators=10),
-    boost(lightgbm.LGBMClassifier),
-    boost(lightgbm.LGBMClassifier, boosting_type="dart"),
-    boost(),
-]
+BOOSTED = {
+    "boosting": lambda: GradientBoostingClassifier(n_estimators=10),
+    "histograms": lambda: HistGradientBoostingClassifier(max_iter=10),
+    "xgboost": lambda: xgboost.XGBClassifier(n_estimators=10),
+    "lightgbm": light,
+    "lightgbm, dart": lambda: light(boosting_type="dart"),
+    "catboost": cats,
+}
 
 
-@pytest.mark.parametrize("model", BOOSTED, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("name", BOOSTED)
 @pytest.mark.parametrize("rows", [IRIS, LACKING], ids=["whole", "lacking"])
-def test_boosted_trees_with_and_without_missing_values(model, rows):
-    if isinstance(model, GradientBoostingClassifier) and rows is LACKING:
+def test_boosted_trees_with_and_without_missing_values(name, rows):
+    if name == "boosting" and rows is LACKING:
         pytest.skip("takes no missing values")
-    model = model.fit(rows, SPECIES == 1)
+    model = BOOSTED[name]().fit(rows, SPECIES == 1)
     found = fitted("tree", model, rows)(rows[30:70])
     np.testing.assert_allclose(
         found.values.sum(axis=1) + found.base_values, model.predict_proba(rows[30:70])[:, 1], atol=1e-5
@@ -120,7 +126,7 @@ def test_boosters_are_read_too(library):
         model = xgboost.XGBClassifier(n_estimators=10).fit(IRIS, SPECIES == 1).get_booster()
         expected = model.predict(xgboost.DMatrix(IRIS[40:60]))
     else:
-        model = boost(lightgbm.LGBMClassifier).fit(IRIS, SPECIES == 1).booster_
+        model = light().fit(IRIS, SPECIES == 1).booster_
         expected = model.predict(IRIS[40:60])
     found = fitted("tree", model)(IRIS[40:60])
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, expected, atol=1e-5)
@@ -160,14 +166,14 @@ def lightgbm_of_categories(text):
     frame["kind"] = pd.Categorical(np.array(list("abcde"))[values]) if text else values
     target = np.isin(values, [0, 2]) ^ (SPECIES == 1)
     options = {} if text else {"categorical_feature": [4]}
-    return boost(lightgbm.LGBMClassifier, min_data_per_group=5).fit(frame, target, **options), frame
+    return light(min_data_per_group=5).fit(frame, target, **options), frame
 
 
 def catboost_of(column, **options):
     frame = pd.DataFrame(IRIS, columns=list("wxyz"))
     words = np.random.default_rng(1).choice(["good day", "bad day", "good night"], len(IRIS))
     frame[column] = words
-    return boost(**options).fit(frame, np.char.startswith(words.astype(str), "good")), frame
+    return cats(**options).fit(frame, np.char.startswith(words.astype(str), "good")), frame
 
 
 def hist_of_categories():
@@ -195,15 +201,15 @@ KINDS = {
         "XGBClassifier",
         SEVERAL,
     ),
-    "LightGBM, several": (lambda: (boost(lightgbm.LGBMClassifier).fit(IRIS, SPECIES), IRIS), "LGBMClassifier", SEVERAL),
-    "CatBoost, several": (lambda: (boost().fit(IRIS, SPECIES), IRIS), "CatBoostClassifier", SEVERAL),
+    "LightGBM, several": (lambda: (light().fit(IRIS, SPECIES), IRIS), "LGBMClassifier", SEVERAL),
+    "CatBoost, several": (lambda: (cats().fit(IRIS, SPECIES), IRIS), "CatBoostClassifier", SEVERAL),
     "CatBoost, lossguide": (
-        lambda: (boost(grow_policy="Lossguide").fit(IRIS, SPECIES == 1), IRIS),
+        lambda: (cats(grow_policy="Lossguide").fit(IRIS, SPECIES == 1), IRIS),
         "CatBoostClassifier",
         UNREADABLE,
     ),
     "CatBoost, missing last": (
-        lambda: (boost(nan_mode="Max").fit(LACKING, SPECIES == 1), LACKING),
+        lambda: (cats(nan_mode="Max").fit(LACKING, SPECIES == 1), LACKING),
         "CatBoostClassifier",
         OFF,
     ),
@@ -248,7 +254,7 @@ KINDS = {
     "LightGBM, codes": (lambda: lightgbm_of_categories(text=False), "LGBMClassifier", CATEGORIES),
     "LightGBM, text": (lambda: lightgbm_of_categories(text=True), "LGBMClassifier", TEXT),
     "LightGBM, linear leaves": (
-        lambda: (boost(lightgbm.LGBMClassifier, linear_tree=True).fit(IRIS, SPECIES == 1), IRIS),
+        lambda: (light(linear_tree=True).fit(IRIS, SPECIES == 1), IRIS),
         "LGBMClassifier",
         OFF,
     ),
@@ -272,7 +278,7 @@ def test_what_shap_cannot_explain_gets_one_sentence(case, capfd):
 
 
 def test_what_is_refused_has_values_by_kernelshap():
-    model = boost(lightgbm.LGBMClassifier).fit(IRIS, SPECIES)
+    model = light().fit(IRIS, SPECIES)
     found = fitted("kernelshap", model)(IRIS[:3])
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.predict_proba(IRIS[:3]), atol=1e-9)
 
@@ -320,6 +326,7 @@ for model, rows in (
 
 def test_nothing_ends_the_process(one_process_environment):
     """shap dies of CatBoost with several classes, and of trees with more nodes than a 16-bit number can count."""
+    pytest.importorskip("catboost")
     run = subprocess.run(  # noqa: S603  our own text
         [sys.executable, "-W", "ignore", "-c", NATIVE], capture_output=True, text=True, env=one_process_environment
     )

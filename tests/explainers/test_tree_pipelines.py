@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
 from explainer_helpers import IRIS, SPECIES, fitted
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
@@ -23,6 +22,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from extras import xgboost
 from gpec.errors import ExplainerError
 from gpec.explainers import ExactShapley, TreeShap
 

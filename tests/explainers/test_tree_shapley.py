@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import shap
-import xgboost
 from explainer_helpers import IRIS, SPECIES, fitted, shapley_by_definition
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
 
+from extras import xgboost
 from gpec.explainers import ExactShapley, TreeShap, _tree_shapley, tree
 from gpec.explainers._tree_shapley import TreeShapley
 
@@ -182,12 +182,12 @@ def test_a_deep_forest_of_two_classes_has_the_values_of_shap(kind):
 
 
 @pytest.mark.parametrize(
-    "model",
-    [GradientBoostingClassifier(n_estimators=10), xgboost.XGBClassifier(n_estimators=10)],
-    ids=lambda model: type(model).__name__,
+    "build",
+    [lambda: GradientBoostingClassifier(n_estimators=10), lambda: xgboost.XGBClassifier(n_estimators=10)],
+    ids=["boosting", "xgboost"],
 )
-def test_log_odds_of_boosted_trees_are_ours_and_probabilities_are_shaps(model):
-    model = model.fit(IRIS, SPECIES == 1)
+def test_log_odds_of_boosted_trees_are_ours_and_probabilities_are_shaps(build):
+    model = build().fit(IRIS, SPECIES == 1)
     odds, probability = fitted(TreeShap(link="logit"), model), fitted("tree", model)
     assert isinstance(odds._trees._own, TreeShapley)
     assert probability._trees._own is None

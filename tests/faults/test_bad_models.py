@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.exceptions import NotFittedError
 
+from extras import torch
 from gpec.errors import ExplainerError, InputError, ModelCallError, ModelOutputError
 
 EXPLAINERS = ["callable", "kernelshap"]

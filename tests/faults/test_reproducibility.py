@@ -1,5 +1,6 @@
 """Same seed, same bits; nobody else's arrays or generators are touched; batches do not matter."""
 
+import importlib.util
 import random
 import runpy
 import subprocess
@@ -9,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
-import torch
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 
+from extras import torch
 from gpec.boundary import BisectionSampler
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.kernels import EG, RBF, WEG
@@ -153,19 +154,23 @@ def test_explaining_again_gives_the_same_bits(make, X):
 # 13. The global generators
 
 
+TORCH = importlib.util.find_spec("torch") is not None
+
+
 def states():
     return (
         random.getstate(),
         np.random.get_state()[1].tobytes(),
         np.random.get_state()[2:],
-        torch.random.get_rng_state().numpy().tobytes(),
+        TORCH and torch.random.get_rng_state().numpy().tobytes(),
     )
 
 
 def seed_everything(seed):
     random.seed(seed)
     np.random.seed(seed)
-    torch.manual_seed(seed)
+    if TORCH:
+        torch.manual_seed(seed)
 
 
 @pytest.fixture(params=["callable", "kernelshap", "sampled", "resampled", "shap object", "tree", "torch", "box"])

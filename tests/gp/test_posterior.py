@@ -2,13 +2,13 @@
 
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from gp_helpers import KINDS, OwnColumn, dense, dense_variance, learned, noise_kinds, problem, table
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 import gpec.gp._solver
+from extras import mpmath
 from gpec.data import Rows
 from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, Prediction, fit_parameters, fixed_parameters
 from gpec.gp._gram import feature_grams

@@ -2,13 +2,13 @@
 
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 from gp_helpers import KINDS, OwnColumn, learned, noise_kinds, problem
 
 import gpec.gp._kronecker
 import gpec.gp._task_solver
+from extras import mpmath
 from gpec.errors import InputError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.gp._task_solver import TaskSolver

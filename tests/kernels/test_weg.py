@@ -1,10 +1,10 @@
 """The exponential geodesic kernel and its weighted form, against the formulas of the paper."""
 
-import mpmath
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from extras import mpmath
 from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError, NumericalError, ParameterTypeError
 from gpec.geometry import GeodesicGraph

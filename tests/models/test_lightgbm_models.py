@@ -1,11 +1,11 @@
 """lightgbm Boosters: their objective tells what they return."""
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 from model_helpers import checked, rows
 
+from extras import lightgbm
 from gpec.errors import InputError
 
 

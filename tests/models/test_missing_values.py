@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from catboost import CatBoostClassifier
-from lightgbm import LGBMClassifier
 from model_helpers import BATCH, checked, rows
 from scipy.special import expit
 from sklearn.compose import make_column_transformer
@@ -13,8 +11,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from xgboost import XGBClassifier
 
+from extras import catboost, lightgbm, xgboost
 from gpec.errors import ModelCallError, ModelOutputError
 
 
@@ -33,17 +31,17 @@ def target(X):
 
 
 @pytest.mark.parametrize(
-    "classifier",
+    "build",
     [
-        HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype"),
-        XGBClassifier(n_estimators=5, n_jobs=1, enable_categorical=True),
-        LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1),
+        lambda: HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype"),
+        lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1, enable_categorical=True),
+        lambda: lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1),
     ],
-    ids=lambda model: type(model).__name__,
+    ids=["histograms", "xgboost", "lightgbm"],
 )
-def test_trees_that_take_missing_values(classifier):
+def test_trees_that_take_missing_values(build):
     X = table(text=False)
-    classifier.fit(X, target(X))
+    classifier = build().fit(X, target(X))
     model, Z = checked(classifier, X)
     np.testing.assert_array_equal(model.probabilities(Z), classifier.predict_proba(X)[:, 1:].astype(float))
     assert len(np.unique(model.probabilities(Z[np.isnan(Z[:, 0])]))) > 1
@@ -51,7 +49,7 @@ def test_trees_that_take_missing_values(classifier):
 
 def test_catboost_takes_missing_numbers():
     X = table(text=True).assign(kind=lambda frame: frame["kind"].fillna("none"))
-    classifier = CatBoostClassifier(iterations=5, verbose=0, thread_count=1, allow_writing_files=False)
+    classifier = catboost.CatBoostClassifier(iterations=5, verbose=0, thread_count=1, allow_writing_files=False)
     classifier.fit(X, target(X), cat_features=["kind"])
     model, Z = checked(classifier, X)
     np.testing.assert_array_equal(model.probabilities(Z), classifier.predict_proba(X)[:, 1:])

@@ -162,7 +162,7 @@ def pipeline(target):
 @pytest.mark.parametrize("zipmap", [True, False])
 @pytest.mark.filterwarnings("ignore")  # of the converter
 def test_onnx_with_one_input_for_all_columns(tmp_path, zipmap):
-    import skl2onnx
+    skl2onnx = pytest.importorskip("skl2onnx")
 
     forest = RandomForestClassifier(8, random_state=0).fit(
         NUMBERS.to_numpy(np.float32), np.array(["b", "a", "c"])[THREE]
@@ -185,7 +185,7 @@ def test_onnx_with_one_input_for_all_columns(tmp_path, zipmap):
 
 @pytest.mark.filterwarnings("ignore")
 def test_onnx_with_one_input_for_each_column(tmp_path):
-    import skl2onnx
+    skl2onnx = pytest.importorskip("skl2onnx")
 
     kinds = skl2onnx.common.data_types
     types = [
@@ -207,7 +207,7 @@ def test_onnx_with_one_input_for_each_column(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_whole_numbers_are_rounded_not_cut(tmp_path):
-    import skl2onnx
+    skl2onnx = pytest.importorskip("skl2onnx")
 
     whole = NUMBERS[["rooms"]].to_numpy(np.int64)
     forest = RandomForestClassifier(8, random_state=0).fit(whole, y)

@@ -1,13 +1,8 @@
 """Models that predict a number: of every library, and what is refused."""
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-import xgboost
-from catboost import CatBoostClassifier, CatBoostRegressor
-from lightgbm import LGBMRegressor
 from model_helpers import checked, rows
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestClassifier
@@ -17,22 +12,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
+from extras import catboost, lightgbm, torch, xgboost
 from gpec.errors import InputError, ModelOutputError, ParameterTypeError
 from gpec.models import load_model
 
 X = rows(150)
 Y = 1_000.0 + 30.0 * X[:, 0] - 20.0 * X[:, 1] ** 2
 
-REGRESSORS = [
-    LinearRegression(),
-    SVR(),
-    make_pipeline(StandardScaler(), Ridge()),
-    GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}),
-    TransformedTargetRegressor(Ridge(), func=np.log, inverse_func=np.exp),
-    xgboost.XGBRegressor(n_estimators=5, n_jobs=1),
-    LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1),
-    CatBoostRegressor(iterations=5, verbose=0, allow_writing_files=False, thread_count=1),
-]
+REGRESSORS = {
+    "linear": lambda: LinearRegression(),
+    "SVR": lambda: SVR(),
+    "pipeline": lambda: make_pipeline(StandardScaler(), Ridge()),
+    "grid search": lambda: GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}),
+    "transformed target": lambda: TransformedTargetRegressor(Ridge(), func=np.log, inverse_func=np.exp),
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=5, n_jobs=1),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1),
+    "catboost": lambda: catboost.CatBoostRegressor(iterations=5, verbose=0, allow_writing_files=False, thread_count=1),
+}
 
 
 class Line:
@@ -42,9 +38,9 @@ class Line:
         return 3.0 * X[:, 0] + 5.0
 
 
-@pytest.mark.parametrize("machine", REGRESSORS, ids=lambda machine: type(machine).__name__)
-def test_values_are_those_of_predict(machine):
-    machine = machine.fit(X, Y)
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_values_are_those_of_predict(name):
+    machine = REGRESSORS[name]().fit(X, Y)
     for given in (machine, machine.predict):
         model, Z = checked(given, X)
         np.testing.assert_array_equal(model.answers(Z)[:, 0], machine.predict(X))
@@ -108,15 +104,15 @@ def test_a_module_with_a_sigmoid_may_be_a_regressor():
     assert model.answers(Z).shape == (150, 1)
 
 
-@pytest.mark.parametrize("kind", [CatBoostRegressor, CatBoostClassifier])
+@pytest.mark.parametrize("kind", ["CatBoostRegressor", "CatBoostClassifier"])
 def test_catboost_files(tmp_path, kind):
-    machine = kind(iterations=5, verbose=0, allow_writing_files=False, thread_count=1)
-    machine.fit(X, Y if kind is CatBoostRegressor else Y > 1_000)
+    machine = getattr(catboost, kind)(iterations=5, verbose=0, allow_writing_files=False, thread_count=1)
+    machine.fit(X, Y if kind == "CatBoostRegressor" else Y > 1_000)
     machine.save_model(tmp_path / "model.cbm")
     model, Z = checked(load_model(tmp_path / "model.cbm"), X)
-    expected = machine.predict(X) if kind is CatBoostRegressor else machine.predict_proba(X)[:, 1]
+    expected = machine.predict(X) if kind == "CatBoostRegressor" else machine.predict_proba(X)[:, 1]
     np.testing.assert_array_equal(model.answers(Z)[:, 0], expected)
-    assert model.is_regressor is (kind is CatBoostRegressor)
+    assert model.is_regressor is (kind == "CatBoostRegressor")
 
 
 def test_tables_with_texts_and_missing_values():

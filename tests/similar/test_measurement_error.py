@@ -168,7 +168,7 @@ def test_too_large_an_error_is_left_to_the_embedding():
         ({"glucose": 1.0, 0: 2.0}, InputError, "std names the column 'glucose' twice; give one standard deviation"),
         ({"seen": 1.0}, ParameterTypeError, "std['seen']=1.0 must be a duration, for instance pd.Timedelta(days=1),"),
         ({"seen": pd.Timedelta(0)}, InputError, "must be a duration greater than 0."),
-        ({"seen": np.timedelta64("NaT")}, InputError, "must be a duration greater than 0."),
+        ({"seen": np.timedelta64("NaT", "ns")}, InputError, "must be a duration greater than 0."),
         ({"seen": np.timedelta64(1, "Y")}, InputError, "is no fixed duration; give it in days or seconds."),
     ],
 )
