@@ -15,7 +15,7 @@ help:
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
 	@echo "make soak   10,000 generated runs, every number finite; fits and explanations killed 50 times each (a quarter of an hour)"
-	@echo "make package  build wheel and sdist, install each in empty environments and try them (ten minutes)"
+	@echo "make package  build wheel and sdist, try them in empty environments, with the lowest versions allowed, and on Python 3.11 to 3.13 (half an hour)"
 	@echo "make docs   build the site into docs/_build/html (two minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
 	@echo "make reproduce SIZE=small OUT=build/reproduction  the paper's tables and figures (a quarter of an hour; needs GPEC_DATA)"
