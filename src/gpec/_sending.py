@@ -6,15 +6,14 @@ import pickle
 import socket
 import traceback
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
-from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
@@ -22,10 +21,7 @@ __all__ = ["Parcel", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost
 
 T = TypeVar("T")
 
-_MOST = 2  # objects that a process keeps unpacked
-
 _UNPACKING, _WORKING = Lock(), Lock()
-_unpacked: OrderedDict[str, Any] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +29,6 @@ class Parcel:
     """A packed object. Its first user in a process unpacks it; those after get the same one."""
 
     content: bytes
-    digest: str
 
     @classmethod
     def of(cls, **parts: Any) -> Parcel:
@@ -49,20 +44,16 @@ class Parcel:
             content = cloudpickle.dumps(parts, protocol=5)
         except Exception as error:  # whatever the objects' own code raises
             raise _cannot_be_packed(parts, error) from error
-        return cls(content, fingerprint(content))
+        return cls(content)
 
     def open(self) -> dict[str, Any]:
         """The objects, which must not be changed."""
         with _UNPACKING:
-            if self.digest not in _unpacked:
-                _unpacked[self.digest] = _loaded(self.content)
-            _unpacked.move_to_end(self.digest)
-            while len(_unpacked) > _MOST:
-                _unpacked.popitem(last=False)
-            found: dict[str, Any] = _unpacked[self.digest]
+            found: dict[str, Any] = _loaded(self.content)
             return found
 
 
+@lru_cache(maxsize=2)
 def _loaded(content: bytes) -> Any:
     try:
         return pickle.loads(content)  # noqa: S301  packed by our user
@@ -109,25 +100,14 @@ def worker_killed(error: BaseException) -> bool:
 
 @contextmanager
 def errors_that_travel() -> Iterator[None]:
-    """A context for work in another process: a cause that cannot be sent, such as a user's exception, becomes text."""
+    """A context for work in another process: the cause of an error becomes text, for not all exceptions can be sent."""
     try:
         yield
     except GPECError as error:
-        cause = error.__cause__
-        if cause is not None and not _travels(cause):
-            error.__cause__ = RuntimeError("".join(traceback.format_exception(cause)))
+        if error.__cause__ is not None:
+            error.__cause__ = RuntimeError("".join(traceback.format_exception(error.__cause__)))
             error.__context__ = None
         raise
-
-
-def _travels(error: BaseException | None) -> bool:
-    while error is not None:
-        try:
-            pickle.loads(_cloudpickle().dumps(error, protocol=5))  # noqa: S301  packed here
-        except Exception:
-            return False
-        error = error.__cause__ or error.__context__
-    return True
 
 
 def in_turn(alone: bool) -> AbstractContextManager[Any]:
