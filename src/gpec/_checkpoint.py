@@ -27,7 +27,7 @@ __all__ = [
     "IDENTITY",
     "Checkpoint",
     "check_folder",
-    "has_identity",
+    "is_begun",
     "notes_in",
     "other_work",
     "read_identity",
@@ -43,10 +43,10 @@ _KEY = ("stage", "content", "start", "stop")
 Block = dict[str, Any]
 
 
-def has_identity(folder: Path) -> bool:
-    """Whether there is work in a folder, which may be missing; raise if what it holds is of somebody else."""
+def is_begun(folder: Path, work: str) -> bool:
+    """Whether there is work of this kind in a folder, which may be missing; raise if there is anything else."""
     if (folder / IDENTITY).is_file():
-        return True
+        return bool(read_identity(folder, work))
     half = _files.half_written(folder / IDENTITY)  # of a process that was killed
     if folder.is_dir() and any(path not in half for path in folder.iterdir()):
         raise CheckpointError(f"The folder {folder} holds files that gpec did not write; give another, or a new one.")
@@ -115,7 +115,7 @@ class Checkpoint:
     ) -> None:
         self.folder = check_folder(folder)
         blocks = sorted(self.folder.glob("blocks-*.gpec"))
-        self.resumed = bool(has_identity(self.folder) and blocks)  # what has no blocks is of no work
+        self.resumed = is_begun(self.folder, work) and bool(blocks)  # what has no blocks is of no work
         if self.resumed:
             require_same(self.folder, work, identity)
         else:

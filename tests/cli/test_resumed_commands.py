@@ -90,6 +90,17 @@ def test_work_of_another_kind_is_refused(folder, words, change, named):
     assert not (folder / "e.csv.partial").exists()
 
 
+@pytest.mark.parametrize("words", [[], ["--restart"]])
+def test_a_checkpoint_of_python_is_left_alone(folder, words):
+    g = gpec.GPEC(_inputs.load_model("credit_model:model"), n_boundary=20, n_explained=10, background=10)
+    g.fit(pd.read_csv("new.csv"), checkpoint="work")
+    before = {path.name: path.read_bytes() for path in (folder / "work").iterdir()}
+    result = explain("--out", "e.csv", "--checkpoint", "work", *words)
+    assert result.exit_code == 1
+    assert "The folder work is of fit, not of the command line; give another folder." in result.stderr
+    assert {path.name: path.read_bytes() for path in (folder / "work").iterdir()} == before
+
+
 def test_another_model_is_refused(folder):
     assert explain("--out", "e.csv", "--keep").exit_code == 0
     (folder / "credit_third.py").write_text((folder / "credit_model.py").read_text().replace("1.5", "1.1"))

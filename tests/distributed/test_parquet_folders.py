@@ -138,6 +138,13 @@ def test_files_of_others_are_not_touched(fitted, parquet, target, how):
     assert (target / "part.0.parquet").read_text() == "mine"
 
 
+def test_a_folder_of_results_is_no_checkpoint(fitted, rows, parquet, target):
+    explain_parquet(fitted, parquet, target)
+    with pytest.raises(CheckpointError, match="is of explain_parquet, not of explain; give another folder"):
+        fitted.explain(rows, checkpoint=target)
+    assert explain_parquet(fitted, parquet, target, resume=True).n_resumed == 4
+
+
 def test_what_is_missing_is_computed_and_nothing_else(fitted, parquet, target, monkeypatch):
     explain_parquet(fitted, parquet, target)
     before = contents(target)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from gpec._checkpoint import IDENTITY, has_identity, write_identity
+from gpec._checkpoint import IDENTITY, is_begun, write_identity
 from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.cli._errors import note
@@ -25,6 +25,7 @@ from gpec.explanation import Explanation
 
 __all__ = ["Work"]
 
+_WORK = "the command line"
 _PARTS = ("fitting", "calibrating", "rows")  # the checkpoints of fit, calibrate and explain
 
 
@@ -123,10 +124,10 @@ def _working_in(folder: Path, *, restart: bool, keep: bool) -> Iterator[None]:
     try:
         if restart:
             _remove(folder)
-        if has_identity(folder) and _has_work(folder):
+        if is_begun(folder, _WORK) and _has_work(folder):
             note(f"Going on with what an earlier run left in {folder}.")
         else:
-            write_identity(folder, "the command line", {})
+            write_identity(folder, _WORK, {})
         yield
     except CheckpointError as error:
         error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
@@ -147,7 +148,7 @@ def _has_work(folder: Path) -> bool:
 
 def _remove(folder: Path) -> None:
     """Delete what a run wrote, and the folder if nothing else is in it."""
-    if has_identity(folder):
+    if is_begun(folder, _WORK):
         for part in _PARTS:
             shutil.rmtree(folder / part, ignore_errors=True)
         for name in ("fit-*.gpec", ".fit-*.gpec.*", IDENTITY, f".{IDENTITY}.*"):  # with a dot: half written

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpec._checkpoint import check_folder, has_identity, read_identity, require_same, write_identity
+from gpec._checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
 from gpec._files import half_written
 from gpec._fingerprint import fingerprint
 from gpec.errors import CheckpointError, CorruptFileError, InputError
@@ -71,7 +71,7 @@ def require_room(folder: Path, *, resume: bool, overwrite: bool) -> bool:
     """Whether there is work of an earlier run, which is to be used or thrown away; raise if the folder will not do."""
     if resume and overwrite:
         raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
-    if not has_identity(check_folder(folder, "target")):
+    if not is_begun(check_folder(folder, "target"), _WORK):
         return False
     if not (resume or overwrite):
         raise CheckpointError(
@@ -113,6 +113,6 @@ def fingerprints_of(folder: Path, names: list[Path]) -> dict[str, str]:
 
 def require_stamp(folder: Path, name: str, stamp: str) -> None:
     """Raise if the folder is of another run by now; a task may outlive the run that it belongs to."""
-    notes: dict[str, Any] = read_identity(folder, _WORK)[1] if has_identity(folder) else {"run": "", "files": {}}
+    notes: dict[str, Any] = read_identity(folder, _WORK)[1] if is_begun(folder, _WORK) else {"run": "", "files": {}}
     if fingerprint(notes["run"], notes["files"].get(name)) != stamp:
         raise CheckpointError(f"The target {folder} is of another run by now; what this one found for {name} is lost.")
