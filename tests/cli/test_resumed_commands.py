@@ -92,7 +92,8 @@ def test_work_of_another_kind_is_refused(folder, words, change, named):
 
 @pytest.mark.parametrize("words", [[], ["--restart"]])
 def test_a_checkpoint_of_python_is_left_alone(folder, words):
-    g = gpec.GPEC(_inputs.load_model("credit_model:model"), n_boundary=20, n_explained=10, background=10)
+    model = _inputs.open_model("credit_model:model", None, None, False, None)
+    g = gpec.GPEC(model, n_boundary=20, n_explained=10, background=10, random_state=0)
     g.fit(pd.read_csv("new.csv"), checkpoint="work")
     before = {path.name: path.read_bytes() for path in (folder / "work").iterdir()}
     result = explain("--out", "e.csv", "--checkpoint", "work", *words)
