@@ -21,7 +21,6 @@ from gpec.data import Groups, Rows, Schema
 from gpec.data._background import check_background
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
-from gpec.explainers._grouped import with_groups
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel
@@ -45,6 +44,10 @@ class Ground:
     explainer: Explainer | None
     background: FloatArray  # encoded
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.explainer is not None:
+            self.explainer.groups_ = self.groups
 
     def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1) -> Rows:
         """Encoded rows as kernels see them; many are asked about on ``n_jobs`` threads."""
@@ -80,7 +83,6 @@ def state_problem(
     if settings.task_kernel is not None:
         require_one_kernel(kernel)
         check_task_kernel(settings.task_kernel, len(groups), groups.names)
-    explainer = with_groups(explainer, groups)
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
     sampler = make_sampler(settings.boundary, schema, regressor=checked.is_regressor)
     if isinstance(sampler, Sampler):

@@ -14,7 +14,6 @@ from gpec.calibration import Calibration
 from gpec.data import Groups, Schema
 from gpec.difficulty import Difficulty
 from gpec.explainers import make_explainer
-from gpec.explainers._grouped import with_groups
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters
 from gpec.gp.tasks import Tasks
@@ -39,7 +38,7 @@ def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
     probe.require_same(checked)
     boundary.require_belongs(checked, int(state["seed"]))
     groups = Groups.of(settings.groups, schema)
-    explainer = with_groups(None if settings.explainer is None else make_explainer(settings.explainer), groups)
+    explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     ground = Ground(settings, schema, checked, groups, explainer, state["background"], int(state["seed"]))
     observation = Observation.from_state(state["observation"])
     rows, layers = observation.draw.known_to(ground), []

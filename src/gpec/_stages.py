@@ -90,7 +90,7 @@ def recall(problem: Problem, probe: Probe, earlier: Fitted | None, now: Executio
     prints = {"ground": fingerprint(g.schema.state(), problem.rows, g.seed, *of_model)}
     prints["boundary"] = fingerprint(prints["ground"], problem.sampler, s.n_boundary)
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
-    prints["explainer"] = fingerprint(prints["ground"], g.explainer, g.background, s.noise, s.n_resamples)
+    prints["explainer"] = fingerprint(prints["ground"], g.explainer, g.groups, g.background, s.noise, s.n_resamples)
     prints["similar"] = fingerprint(prints["explainer"], problem.similar)
     memory = Memory(prints, earlier, now)
     if earlier is None or memory.of("ground") is None:

@@ -35,6 +35,13 @@ def test_attributions_and_variances_add(make_auto, frame):
     assert (e.values <= e.upper).all()
 
 
+def test_a_later_fit_with_other_groups_explains_anew(make_auto, frame):
+    g = make_auto(groups=GROUPS).fit(frame)
+    for groups in ({"old": ["street", "age"]}, None):
+        again = g.set_params(groups=groups).fit(frame).attributions_.values
+        np.testing.assert_array_equal(again, make_auto(groups=groups).fit(frame).attributions_.values)
+
+
 def test_a_group_is_calibrated_like_a_feature(make_auto, frame):
     g = make_auto(groups=GROUPS).fit(frame[:60]).calibrate(frame[60:])
     assert "calibrated on 60 rows" in g.explain(frame[:3]).statement()

@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator
 from gpec._checkpoint import Checkpoint
 from gpec._execution import on_cluster, run_blocks
 from gpec._randomness import derived_seed, make_seed
-from gpec.data import Schema
+from gpec.data import Groups, Schema
 from gpec.data._background import check_background
 from gpec.data._same import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
 from gpec.explainers._cost import Watch
+from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -57,6 +58,7 @@ class Explainer(BaseEstimator, ABC):
     learns: bool = False
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
+    groups_: Groups | None = None  # of features, whose attributions are added
 
     def check(self) -> None:
         """Refuse parameters that can never be used; called before the first model call."""
@@ -182,7 +184,8 @@ class Explainer(BaseEstimator, ABC):
                 answers.append(answer)
         if failed:
             raise failed[0]
-        return Attribution.join(answers)
+        joined = Attribution.join(answers)
+        return joined if self.groups_ is None else grouped(joined, self.groups_)
 
     def _answer_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
         return vars(self._explain_block(Z[part], part.start, len(Z), seed, run))
