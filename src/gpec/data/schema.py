@@ -196,48 +196,22 @@ class Schema:
 
     def state(self) -> dict[str, Any]:
         """All there is to know, as arrays, numbers and strings."""
-        return {
-            "names": list(self.names),
-            "labels": None if self.labels is None else list(self.labels),
-            "categories": {str(j): index_state(values) for j, values in self.categories.items()},
-            "dtypes": {str(j): dtype_state(dtype) for j, dtype in self.dtypes.items()},
-            "center": self.center,
-            "scale": self.scale,
-            "missing": self.missing,
-            "home": self.home,
-            "gap": self.gap,
-            "shape": None if self.shape is None else list(self.shape),
-            "origins": {str(j): origin for j, origin in self.origins.items()},
-            "markers": {str(j): word for j, word in self.markers.items()},
-            "polars": None if self.polars is None else list(self.polars),
-        }
+        categories = {j: index_state(values) for j, values in self.categories.items()}
+        return {**vars(self), "categories": categories, "dtypes": {j: dtype_state(d) for j, d in self.dtypes.items()}}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Schema:
-        """The schema that gave ``state``."""
+        """The schema that gave ``state``, perhaps through JSON, whose keys are texts and which knows no tuples."""
         categories = {
             int(key): index_of(values, state["dtypes"][key]["values"]) for key, values in state["categories"].items()
         }
         dtypes = {int(key): dtype_of(kind, categories.get(int(key))) for key, kind in state["dtypes"].items()}
-        labels, shape, polars = state["labels"], state["shape"], state["polars"]
-        if labels is not None:
-            # the labels of a MultiIndex are tuples, which JSON gives back as lists
+        by_column = {name: {int(key): value for key, value in state[name].items()} for name in ("origins", "markers")}
+        tuples = {name: state[name] and tuple(state[name]) for name in ("names", "shape", "polars")}
+        labels = state["labels"]
+        if labels is not None:  # those of a MultiIndex are tuples
             labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
-        return cls(
-            tuple(state["names"]),
-            labels,
-            categories,
-            dtypes,
-            state["center"],
-            state["scale"],
-            state["missing"],
-            state["home"],
-            state["gap"],
-            shape=None if shape is None else tuple(shape),
-            origins={int(key): int(origin) for key, origin in state["origins"].items()},
-            markers={int(key): word for key, word in state["markers"].items()},
-            polars=None if polars is None else tuple(polars),
-        )
+        return cls(**{**state, **tuples, **by_column, "labels": labels, "categories": categories, "dtypes": dtypes})
 
     @property
     def _holes(self) -> IntArray:
