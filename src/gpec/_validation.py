@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 
-from gpec.errors import InputError, ParameterTypeError
+from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -15,10 +16,19 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_finite_array",
+    "check_installed",
     "check_level",
     "check_n_jobs",
     "check_positive",
 ]
+
+
+def check_installed(package: str, who: str, install: str) -> Any:
+    """The package, which gpec does not depend on; ``who`` needs it, and pip finds it under ``install``."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(f"{who} needs {package.partition('.')[0]}: pip install {install}.") from error
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:

@@ -23,7 +23,7 @@ from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputEr
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BisectionSampler", "box_rows", "nudged_rows", "refuse_values", "rows_stream"]
+__all__ = ["BisectionSampler", "box_rows", "nudged_rows", "refuse_values"]
 
 _LEAST_PAIRS = 64
 _MAX_EMPTY_ROUNDS = 5
@@ -85,19 +85,13 @@ class BisectionSampler(Sampler):
         check_count("n_walk", self.n_walk, least=0)
 
     def draw(
-        self,
-        model: Model,
-        Z: FloatArray,
-        n_boundary: int,
-        *,
-        seed: int,
-        progress: Literal["auto"] | bool = "auto",
+        self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool = "auto"
     ) -> BoundarySample:
         self.check()
         refuse_values(self, model)
         rows_before = model.n_rows
         ruler = Ruler.of(model.schema, Z, self.tolerance)
-        candidates, labels = self._candidates(model, Z, n_boundary, ruler, rows_stream(seed))
+        candidates, labels = self._candidates(model, Z, n_boundary, ruler, stream(seed, "boundary rows"))
         _require_classes(model, labels)
         found = self._between(model, candidates, labels, n_boundary, ruler, seed, progress)
         return replace(found, n_model_rows=model.n_rows - rows_before)
@@ -207,11 +201,6 @@ def refuse_values(sampler: Sampler, model: Model) -> None:
             f"{type(sampler).__name__} looks for a change of class, and the model is a regressor; use "
             "boundary=LevelSetSampler(), which is what boundary='auto' means for it."
         )
-
-
-def rows_stream(seed: int) -> np.random.Generator:
-    """The random numbers by which rows are taken."""
-    return stream(seed, "boundary rows")
 
 
 def nudged_rows(

@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from gpec._randomness import stream
 from gpec._validation import check_finite_array
 from gpec.boundary._ruler import Ruler
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, join
-from gpec.boundary.bisection import BisectionSampler, box_rows, nudged_rows, rows_stream
+from gpec.boundary.bisection import BisectionSampler, box_rows, nudged_rows
 from gpec.errors import BoundaryNotFoundError, InputError
 from gpec.models import Model
 from gpec.typing import FloatArray
@@ -65,13 +66,7 @@ class LevelSetSampler(BisectionSampler):
             raise InputError(f"quantiles={self.quantiles!r} must be a list of numbers between 0 and 1.")
 
     def draw(
-        self,
-        model: Model,
-        Z: FloatArray,
-        n_boundary: int,
-        *,
-        seed: int,
-        progress: Literal["auto"] | bool = "auto",
+        self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool = "auto"
     ) -> BoundarySample:
         """Points of all level sets together."""
         self.check()
@@ -79,7 +74,7 @@ class LevelSetSampler(BisectionSampler):
             raise InputError(
                 "LevelSetSampler needs a regressor, and the model is a classifier; use boundary=BisectionSampler()."
             )
-        rows_before, rng = model.n_rows, rows_stream(seed)
+        rows_before, rng = model.n_rows, stream(seed, "boundary rows")
         ruler = Ruler.of(model.schema, Z, self.tolerance)
         candidates = nudged_rows(model, Z, n_boundary, ruler, rng)[0]
         values = model.answers(candidates)[:, 0]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from gpec._validation import check_installed
 from gpec.errors import CorruptFileError, InputError, MissingExtraError
 
 __all__ = ["read_table"]
@@ -64,10 +65,7 @@ def _read(file: Path, ending: str) -> pd.DataFrame:
         return pd.read_csv(file, sep=separator)
     if ending not in (*_PARQUET, *_FEATHER):
         raise InputError(f"{file} is not a kind of table that can be read; use .csv, .tsv, .parquet or .feather.")
-    try:
-        import pyarrow  # noqa: F401  which pandas reads them by
-    except ImportError as error:
-        raise MissingExtraError(f'Reading {file} needs pyarrow: pip install "gpec[files]".') from error
+    check_installed("pyarrow", f"Reading {file}", '"gpec[files]"')  # pandas reads them by it
     frame = pd.read_parquet(file) if ending in _PARQUET else pd.read_feather(file)
     _refuse_twins([str(name) for name in frame.columns], file)
     return frame.rename(columns=str)

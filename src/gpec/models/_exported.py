@@ -9,7 +9,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from gpec.errors import CorruptFileError, InputError, MissingExtraError
+from gpec._validation import check_installed
+from gpec.errors import CorruptFileError, InputError
 
 __all__ = ["is_size", "load_exported"]
 
@@ -22,10 +23,7 @@ _PLAIN_PART = re.compile(r"(?:weight|tensor)_\d+")
 
 def load_exported(path: Path, *, trust_pickle: bool = False) -> Any:
     """The network as a Module that takes any number of rows."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(f'{path} needs torch: pip install "gpec[torch]".') from error
+    torch = check_installed("torch", str(path), '"gpec[torch]"')
     if not trust_pickle:
         _refuse_pickles(path)
     try:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpec.errors import CorruptFileError, InputError, MissingExtraError
+from gpec._validation import check_installed
+from gpec.errors import CorruptFileError, InputError
 from gpec.models._tensors import TensorSpec, choose_output, columns_of, tensors
 
 __all__ = ["OnnxModel"]
@@ -39,10 +40,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path, output: str | None = None) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError(f'{path} needs onnxruntime: pip install "gpec[files]".') from error
+        onnxruntime = check_installed("onnxruntime", str(path), '"gpec[files]"')
         try:
             self._session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's classes of errors have no base of their own

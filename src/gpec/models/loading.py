@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpec.errors import CorruptFileError, GPECError, InputError, MissingExtraError
+from gpec._validation import check_installed
+from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.models._exported import load_exported
 from gpec.models._onnx import OnnxModel
 from gpec.models._remote import RemoteModel
@@ -101,20 +102,13 @@ def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
 
 
 def _of_xgboost(path: Path) -> Any:
-    try:
-        import xgboost
-    except ImportError as error:
-        raise MissingExtraError(f'{path} needs xgboost: pip install "gpec[data]".') from error
-    booster = xgboost.Booster()
+    booster = check_installed("xgboost", str(path), '"gpec[data]"').Booster()
     booster.load_model(path)
     return booster
 
 
 def _of_lightgbm(path: Path) -> Any:
-    try:
-        import lightgbm
-    except ImportError as error:
-        raise MissingExtraError(f"{path} needs lightgbm: pip install lightgbm.") from error
+    lightgbm = check_installed("lightgbm", str(path), "lightgbm")
     with open(path, "rb") as file:
         if not file.readline().startswith(b"tree"):  # LightGBM would print its complaint
             raise CorruptFileError(f"{path} is not a model of LightGBM; write it by booster.save_model.")
@@ -122,10 +116,7 @@ def _of_lightgbm(path: Path) -> Any:
 
 
 def _of_catboost(path: Path) -> Any:
-    try:
-        import catboost
-    except ImportError as error:
-        raise MissingExtraError(f"{path} needs catboost: pip install catboost.") from error
+    catboost = check_installed("catboost", str(path), "catboost")
     with_classes = len(catboost.CatBoost().load_model(path).classes_) > 0
     return (catboost.CatBoostClassifier() if with_classes else catboost.CatBoostRegressor()).load_model(path)
 
@@ -139,12 +130,9 @@ _READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 
 def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
+    skops = check_installed("skops.io", str(path), '"gpec[files]"')
     try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError(f'{path} needs skops: pip install "gpec[files]".') from error
-    try:
-        strange = sorted(set(skops.io.get_untrusted_types(file=path)) - set(trusted))
+        strange = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
     except Exception as error:
         raise CorruptFileError(f"{path} cannot be read as a file of skops: {' '.join(str(error).split())}.") from error
     if strange:
@@ -152,7 +140,7 @@ def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
             f"{path} holds types that skops does not know as harmless: {', '.join(strange)}; if you trust them, name "
             "each (--trust-type)."
         )
-    return _read(path, "a file of skops", lambda file: skops.io.load(file, trusted=list(trusted)))
+    return _read(path, "a file of skops", lambda file: skops.load(file, trusted=list(trusted)))
 
 
 def _unpickled(path: Path, trusted: bool) -> Any:
