@@ -164,7 +164,7 @@ def test_independent_features_are_the_exact_posterior(kind):
     np.testing.assert_array_equal(ours.mean, exact.mean)
     np.testing.assert_array_equal(ours.leave_one_out().residual, exact.leave_one_out().residual)
     # and so it is where the algebra of dependent features does it
-    solver = TaskSolver(ours._gram, p.Y, U, parameters, ours.jitter, np.eye(3))
+    solver = TaskSolver(ours._gram, p.Y, U, parameters, np.eye(3))
     found = solver.predict(*solver.cross(ours.rows[:5]))
     expected = exact.predict(p.X[:5])
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-8, atol=1e-8)

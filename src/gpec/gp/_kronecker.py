@@ -21,14 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import eigh
 
-from gpec.errors import NumericalError
 from gpec.gp._gram import Spectrum
 from gpec.gp._solver import Half
 from gpec.typing import FloatArray
 
-__all__ = ["EqualNoise", "Rotation", "UnequalNoise"]
+__all__ = ["EqualNoise", "Rotation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,61 +88,3 @@ class EqualNoise:
     def _gap(self, P: FloatArray) -> FloatArray:
         """``1 - 1' A_j^-1 c_j`` of each rotated column, ``(n, d)``."""
         return np.asarray(1.0 - self.rotation.values * (P @ self._ow))
-
-
-class UnequalNoise:
-    """``A`` with noise ``h (N, d)``, from its Cholesky factor. Vectors are ``(N d, m)``, one feature after the other.
-
-    ``M`` is the matrix ``(N d, d)`` with a column of ones for each feature.
-    """
-
-    def __init__(self, K: FloatArray, T: FloatArray, h: FloatArray, free_mean: bool) -> None:
-        self.T, self.h, self.free_mean = T, h, free_mean
-        try:
-            A = np.kron(T, K).T  # symmetric, and in the order that LAPACK overwrites
-            A[np.diag_indices(len(A))] += h.T.ravel()
-            self._L = cholesky(A, lower=True, overwrite_a=True)
-        except LinAlgError as error:
-            raise NumericalError("The kernel matrix with noise is not positive definite; add noise.") from error
-        self._half_T = self._white(np.asarray(np.kron(T, np.eye(len(K))).T, dtype=np.float64), overwrite=True)
-        if free_mean:
-            self._M = np.asarray(np.kron(np.eye(len(T)), np.ones((len(K), 1))), dtype=np.float64)
-            self._solved_ones = self._solve(self._M)
-            self._root = cholesky(self._M.T @ self._solved_ones, lower=True)  # of M' A^-1 M
-
-    def _white(self, B: FloatArray, overwrite: bool = False) -> FloatArray:
-        return np.asarray(solve_triangular(self._L, B, lower=True, overwrite_b=overwrite))
-
-    def _solve(self, B: FloatArray) -> FloatArray:
-        """``A^-1 B``."""
-        return np.asarray(solve_triangular(self._L, self._white(B), lower=True, trans="T"))
-
-    def half(self, k: FloatArray, f: int) -> Half:
-        """What the explained rows say of a feature at rows with ``k(x, X) = k``."""
-        N = len(self.h)
-        part = (1.0, k @ self._half_T[:, f * N : (f + 1) * N].T)
-        if not self.free_mean:
-            return Half(part)
-        # M' A^-1 c' from A^-1 M, which is known
-        gap = -np.tensordot(self.T[f], self._solved_ones.reshape(*self.h.T.shape, -1), 1).T @ k.T
-        gap[f] += 1.0
-        return Half(part, (-1.0, solve_triangular(self._root, gap, lower=True).T))
-
-    def solve(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The means ``(d,)`` and ``A^-1 (y - mean)``, ``(N, d)``."""
-        y, mean = Y.T.reshape(-1, 1), np.zeros(Y.shape[1])
-        if self.free_mean:
-            white = solve_triangular(self._root, self._solved_ones.T @ y, lower=True)
-            mean = solve_triangular(self._root, white, lower=True, trans="T")[:, 0]
-            y = y - self._M @ mean[:, None]
-        return mean, self._solve(y).reshape(Y.T.shape).T
-
-    def left_out(self, solved: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Residuals and their variance where each row in turn is left out, from ``A^-1 (y - mean)``."""
-        inverse = self._white(np.eye(self.h.size)).reshape(-1, *self.h.T.shape)
-        blocks = np.einsum("afi,agi->ifg", inverse, inverse, optimize=True)  # of A^-1 that belong to each row
-        if self.free_mean:
-            white = solve_triangular(self._root, self._solved_ones.T, lower=True).reshape(-1, *self.h.T.shape)
-            blocks = blocks - np.einsum("afi,agi->ifg", white, white, optimize=True)
-        inverse = np.linalg.inv(blocks)
-        return np.einsum("ifg,ig->if", inverse, solved), np.einsum("iff->if", inverse)

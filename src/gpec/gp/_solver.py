@@ -14,16 +14,20 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from gpec.errors import NumericalError
 from gpec.gp._gram import Gram
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels.base import Cross
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Cholesky", "DenseSolver", "Half", "Near", "Pairs", "Prediction", "Solver", "SpectralSolver"]
+__all__ = ["JITTER", "Cholesky", "DenseSolver", "Half", "Near", "Pairs", "Prediction", "Solver", "SpectralSolver"]
 
+# ``k(x, X) (n, N)`` and ``k(x, x) (n,)`` of some rows ``x``.
+Near = tuple[FloatArray, FloatArray]
+
+JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -46,14 +50,6 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Near:
-    """``k(x, X) (n, N)`` and ``k(x, x) (n,)`` of some rows ``x``."""
-
-    cross: FloatArray
-    diagonal: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class Pairs:
     """Latent posterior at rows ``(n, d)``, at ``K`` rows similar to each ``(n, K, d)``, and between them."""
 
@@ -67,11 +63,11 @@ class Pairs:
 class Half:
     """Half of what the explained rows take off the prior: it is a sum of products of such halves.
 
-    ``parts`` are signs and arrays ``(n, q)``; ``gap`` is ``1 - 1' A^-1 k``, None where the mean is known.
+    ``parts`` are signs and arrays ``(n, q)``; that of an unknown mean has a minus.
     """
 
-    def __init__(self, *parts: tuple[float, FloatArray], gap: FloatArray | None = None, precision: float = 1.0) -> None:
-        self.parts = parts if gap is None else (*parts, (-1.0, gap[:, None] / np.sqrt(precision)))
+    def __init__(self, *parts: tuple[float, FloatArray]) -> None:
+        self.parts = parts
 
     def taken(self) -> FloatArray:
         """Between all rows, ``(n, n)``, less the uncertainty of the mean."""
@@ -91,48 +87,53 @@ class Half:
 
 
 class Cholesky:
-    """``A = K + diag(h)`` of some features by its lower factor ``L``."""
+    """``A``, by its lower factor ``L``, of attributions whose means are unknown factors of the columns of ``M``.
 
-    def __init__(self, K: FloatArray, h: FloatArray, free_mean: bool) -> None:
-        A = K.copy()
-        A[np.diag_indices(len(A))] += h
+    ``A (N, N)`` is overwritten. ``M (N, m)`` has a column of ones, or none where the mean is known; for dependent
+    features one for each.
+    """
+
+    def __init__(self, A: FloatArray, M: FloatArray) -> None:
         try:
             self.L = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError as error:
             raise NumericalError("The kernel matrix with noise is not positive definite; add noise.") from error
-        self.free_mean, self.ones = free_mean, self.white(np.ones(len(A)))
+        self.W = self.white(M)
+        self.root = cholesky(self.W.T @ self.W, lower=True)  # of M' A^-1 M
+
+    @classmethod
+    def of(cls, K: FloatArray, h: FloatArray, free_mean: bool) -> Cholesky:
+        """``A = K + diag(h)``."""
+        A = K.copy()
+        A[np.diag_indices(len(A))] += h
+        return cls(A, np.ones((len(A), int(free_mean))))
 
     def white(self, B: FloatArray) -> FloatArray:
         """``L^-1 B``."""
         return np.asarray(solve_triangular(self.L, B, lower=True, check_finite=False))
 
     def solve(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The means ``(d,)`` and ``A^-1 (y - mean)``, ``(N, d)``."""
-        white, mean = self.white(Y), np.zeros(Y.shape[1])
-        if self.free_mean:
-            mean = self.ones @ white / (self.ones @ self.ones)
-            white = white - self.ones[:, None] * mean
-        return mean, solve_triangular(self.L, white, lower=True, trans="T")
+        """The means ``(m, d)`` and ``A^-1 (y - M mean)``, ``(N, d)``."""
+        white = self.white(Y)
+        mean = cho_solve((self.root, True), self.W.T @ white)
+        return mean, solve_triangular(self.L, white - self.W @ mean, lower=True, trans="T")
 
-    def half(self, k: FloatArray) -> Half:
-        white = self.white(k.T).T
-        if not self.free_mean:
+    def half(self, white: FloatArray, mean: FloatArray | float = 1.0) -> Half:
+        """From ``(L^-1 k')'`` of rows whose mean is ``mean`` of those of ``M``."""
+        if not len(self.root):
             return Half((1.0, white))
-        return Half((1.0, white), gap=1.0 - white @ self.ones, precision=float(self.ones @ self.ones))
+        gap = solve_triangular(self.root, (mean - white @ self.W).T, lower=True).T
+        return Half((1.0, white), (-1.0, gap))
 
-    def precisions(self) -> FloatArray:
-        """The diagonal of ``P``."""
-        inverse = self.white(np.eye(len(self.L)))
-        diagonal = np.einsum("ij,ij->j", inverse, inverse)
-        if self.free_mean:
-            diagonal -= (self.ones @ inverse) ** 2 / (self.ones @ self.ones)
-        return np.asarray(diagonal)
+    def inverse(self) -> Half:
+        """Halves of ``P``."""
+        return self.half(self.white(np.eye(len(self.L))).T, mean=0.0)
 
 
 class Solver(ABC):
     """Base of the solvers; ``Y``, ``U`` and parameters are those of the features that share a matrix."""
 
-    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters) -> None:
         self.feature = gram.feature  # None for features that all share the matrix
         self.parameters, self.free_mean = parameters, parameters.free_mean
         self.flat = parameters.scale == 0
@@ -140,9 +141,9 @@ class Solver(ABC):
         # ``h``: noise in units of the scale. The floor keeps a noise-free matrix invertible.
         with np.errstate(over="ignore"):
             noise = np.minimum(U / self.scale, LARGEST_NOISE)
-        self.h = np.maximum(parameters.nugget + noise, LEAST_NUGGET) + jitter
-        self.h_boundary = np.maximum(parameters.nugget, LEAST_NUGGET) + jitter
-        self.noisy = U.any(axis=0)
+        self.h = np.maximum(parameters.nugget + noise, LEAST_NUGGET) + JITTER
+        self.h_boundary = np.maximum(parameters.nugget, LEAST_NUGGET) + JITTER
+        self.noisy: BoolArray = np.asarray(U.any(axis=0))
         self.mean = np.zeros(Y.shape[1])
         self.condition = 1.0
         with np.errstate(divide="ignore", over="ignore"):
@@ -199,20 +200,21 @@ class Solver(ABC):
             parts[f] = np.full_like(K, self._flat_noise[f])  # one unknown constant
         return np.stack(parts, axis=-1)
 
-    def pairs(self, k: Near, similar: Near, between: FloatArray, noisy: bool) -> Pairs:
+    def pairs(self, near: Near, near_similar: Near, between: FloatArray, noisy: bool) -> Pairs:
         """Rows and the rows similar to each: ``k(x, X)`` and ``k(x, x)`` of both, and ``k(x, x') (n, K)``."""
         (n, K), d = between.shape, len(self.scale)
         variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
-        P, Q, U_noisy = self.project(k.cross), self.project(similar.cross), np.atleast_1d(self.noisy)
+        (k, diagonal), (q, diagonal_of_similar) = near, near_similar
+        P, Q = self.project(k), self.project(q)
         for f, s in enumerate(self.scale):
-            here, there = self.half(k.cross, P, f, noisy), self.half(similar.cross, Q, f, noisy)
-            variance[:, f] = s * np.maximum(k.diagonal - here.size(), 0.0)
-            of_similar[:, :, f] = s * np.maximum(similar.diagonal - there.size(), 0.0).reshape(n, K)
+            here, there = self.half(k, P, f, noisy), self.half(q, Q, f, noisy)
+            variance[:, f] = s * np.maximum(diagonal - here.size(), 0.0)
+            of_similar[:, :, f] = s * np.maximum(diagonal_of_similar - there.size(), 0.0).reshape(n, K)
             covariance[:, :, f] = s * (between - here.towards(there))
             if self.flat[f]:
-                constant = float(self._flat_noise[f]) if noisy and U_noisy[f] else 0.0
+                constant = float(self._flat_noise[f]) if noisy and self.noisy[f] else 0.0
                 variance[:, f], of_similar[:, :, f], covariance[:, :, f] = constant, constant, constant
-        mean, mean_similar = self.mean + self.mean_at(k.cross, P), self.mean + self.mean_at(similar.cross, Q)
+        mean, mean_similar = self.mean + self.mean_at(k, P), self.mean + self.mean_at(q, Q)
         mean[:, self.flat] = mean_similar[:, self.flat] = self.mean[self.flat]
         return Pairs(mean, mean_similar.reshape(n, K, d), variance, of_similar, covariance)
 
@@ -242,8 +244,8 @@ class SpectralSolver(Solver):
     values: FloatArray  # eigenvalues (q, 1)
     ones: FloatArray  # a one for each row, in the basis (q, 1)
 
-    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
-        super().__init__(gram, Y, U, parameters, jitter)
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters) -> None:
+        super().__init__(gram, Y, U, parameters)
         same = np.ptp(self.h, axis=0) == 0
         self.shared, varying = np.flatnonzero(same), np.flatnonzero(~same)
         self.groups: list[IntArray] = []  # features of the same noise, which varies over the rows
@@ -295,16 +297,14 @@ class SpectralSolver(Solver):
             return self._half_of_group(k, i)
         h = self.h[0, [f]] if noisy else self.h_boundary[[f]]
         part = (1.0, P * np.sqrt(self._weights(h)[:, 0]))
-        if not self.free_mean:
-            return Half(part)
-        return Half(part, gap=self._gap(P, h)[:, 0], precision=float(self._precision(h)[0]))
+        return Half(part, (-1.0, self._gap(P, h) / np.sqrt(self._precision(h)))) if self.free_mean else Half(part)
 
 
 class DenseSolver(SpectralSolver):
     """From the dense kernel matrix."""
 
-    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters, jitter: float) -> None:
-        super().__init__(gram, Y, U, parameters, jitter)
+    def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters) -> None:
+        super().__init__(gram, Y, U, parameters)
         self.gram, Q = gram, gram.spectrum.Q
         self.values, self.ones = gram.spectrum.values[:, None], gram.spectrum.ones[:, None]
         least = float(self.h_boundary.min())
@@ -312,9 +312,10 @@ class DenseSolver(SpectralSolver):
         self._alpha = np.empty(Y.shape)
         y = Y[:, self.shared]
         self._alpha[:, self.shared] = Q @ self._solve_shared(Q.T @ y, y.sum(axis=0))
-        self._factors = [Cholesky(gram.matrix, self.h[:, group[0]], self.free_mean) for group in self.groups]
+        self._factors = [Cholesky.of(gram.matrix, self.h[:, group[0]], self.free_mean) for group in self.groups]
         for group, factor in zip(self.groups, self._factors, strict=True):
-            self.mean[group], self._alpha[:, group] = factor.solve(Y[:, group])
+            mean, self._alpha[:, group] = factor.solve(Y[:, group])
+            self.mean[group] = mean.sum(axis=0)  # 0 where it is known
 
     @property
     def cross(self) -> Cross:
@@ -333,7 +334,7 @@ class DenseSolver(SpectralSolver):
         return 1.0 / (self.values + h)
 
     def _half_of_group(self, k: FloatArray, i: int) -> Half:
-        return self._factors[i].half(k)
+        return self._factors[i].half(self._factors[i].white(k.T).T)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         Q, diagonal, h = self.gram.spectrum.Q, np.empty_like(self._alpha), self.h[0, self.shared]
@@ -341,5 +342,5 @@ class DenseSolver(SpectralSolver):
         if self.free_mean:
             diagonal[:, self.shared] -= (Q @ (self.ones * self._weights(h))) ** 2 / self._precision(h)
         for group, factor in zip(self.groups, self._factors, strict=True):
-            diagonal[:, group] = factor.precisions()[:, None]
+            diagonal[:, group] = factor.inverse().size()[:, None]
         return self._alpha, diagonal

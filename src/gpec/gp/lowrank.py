@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpstrf
 from gpec.gp._gram import Gram
 from gpec.gp._solver import Half, Solver, SpectralSolver
 from gpec.gp.evidence import Parameters
-from gpec.gp.posterior import JITTER, Posterior
+from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
 from gpec.kernels.base import Cross
 from gpec.typing import FloatArray, IntArray
@@ -35,7 +35,7 @@ class LowRankPosterior(Posterior):
 
     Parameters
     ----------
-    kernel, rows, Y, U, parameters, jitter
+    kernel, rows, Y, U, parameters
         See :class:`Posterior`.
     seed : int
         Of the draw of pivots.
@@ -59,33 +59,26 @@ class LowRankPosterior(Posterior):
         Y: FloatArray,
         U: FloatArray,
         parameters: Parameters,
-        jitter: float = JITTER,
         *,
         seed: int = 0,
         tolerance: float = 1e-9,
         max_rank: int = 4_096,
     ) -> None:
         self.seed, self.tolerance, self.max_rank = seed, tolerance, max_rank
-        super().__init__(kernel, rows, Y, U, parameters, jitter)
+        super().__init__(kernel, rows, Y, U, parameters)
 
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         rng = np.random.default_rng(self.seed)  # the same pivots for each feature, and after loading
         found = _features(gram, self.tolerance, self.max_rank, rng)
-        return _LowRankSolver(
-            gram, *found, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter
-        )
+        return _LowRankSolver(gram, *found, self.Y[:, features], self.U[:, features], self.parameters.of(features))
 
     @property
     def n_pivots(self) -> int:
-        return max(len(solver.pivots) for _, solver in self._low_rank)
+        return max(len(solver.pivots) for solver in self._solvers if isinstance(solver, _LowRankSolver))
 
     @property
     def residual(self) -> float:
-        return max(solver.residual for _, solver in self._low_rank)
-
-    @property
-    def _low_rank(self) -> list[tuple[IntArray, _LowRankSolver]]:
-        return [(features, solver) for features, solver in self._solvers if isinstance(solver, _LowRankSolver)]
+        return max(solver.residual for solver in self._solvers if isinstance(solver, _LowRankSolver))
 
 
 class _LowRankSolver(SpectralSolver):
@@ -100,9 +93,8 @@ class _LowRankSolver(SpectralSolver):
         Y: FloatArray,
         U: FloatArray,
         parameters: Parameters,
-        jitter: float,
     ) -> None:
-        super().__init__(gram, Y, U, parameters, jitter)
+        super().__init__(gram, Y, U, parameters)
         self.pivots, self.residual, self._Y = pivots, residual, Y
         self._to_pivots = Gram(gram.kernel, gram.rows[pivots], gram.feature)
         self._rows = gram.rows
@@ -153,7 +145,8 @@ class _LowRankSolver(SpectralSolver):
     def _half_of_group(self, k: FloatArray, i: int) -> Half:
         (R, u, precision), z = self._factors[i], self._z(k)
         white = solve_triangular(R, z.T, lower=True).T
-        return Half((1.0, z), (-1.0, white), gap=1.0 - z @ u if self.free_mean else None, precision=precision)
+        parts = ((1.0, z), (-1.0, white))
+        return Half(*parts, (-1.0, (1.0 - z @ u)[:, None] / np.sqrt(precision))) if self.free_mean else Half(*parts)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         weighted, diagonal, h = np.empty_like(self._Y), np.empty_like(self._Y), self.h[0, self.shared]

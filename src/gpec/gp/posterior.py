@@ -12,14 +12,12 @@ import numpy as np
 from gpec.data import Rows
 from gpec.gp._gram import Gram, feature_grams
 from gpec.gp._one_feature import OneFeatureSolver
-from gpec.gp._solver import DenseSolver, Near, Pairs, Prediction, Solver
+from gpec.gp._solver import JITTER, DenseSolver, Near, Pairs, Prediction, Solver
 from gpec.gp.evidence import Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "Posterior"]
-
-JITTER = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +44,6 @@ class Posterior(ABC):
         Their attributions and noise variance.
     parameters : Parameters
         Scale, nugget and whether the mean is free.
-    jitter : float
-        Added to the diagonal, in units of the scale.
 
     Attributes
     ----------
@@ -64,15 +60,13 @@ class Posterior(ABC):
         Y: FloatArray,
         U: FloatArray,
         parameters: Parameters,
-        jitter: float = JITTER,
         *,
         grams: list[tuple[IntArray, Gram]] | None = None,
     ) -> None:
-        self.kernel, self.rows, self.Y, self.U = kernel, Rows.of(rows), Y, U
-        self.parameters, self.jitter = parameters, jitter
+        self.kernel, self.rows, self.Y, self.U, self.parameters = kernel, Rows.of(rows), Y, U, parameters
         # kernel matrices that were made already are used again
         grams = feature_grams(kernel, self.rows, Y.shape[1]) if grams is None else grams
-        self._solvers = [(features, self._solver(features, gram)) for features, gram in grams]
+        self._solvers = [self._solver(features, gram) for features, gram in grams]
 
     @abstractmethod
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
@@ -80,7 +74,7 @@ class Posterior(ABC):
 
     @property
     def mean(self) -> FloatArray:
-        return self._gather([solver.mean for _, solver in self._solvers])
+        return self._gather([solver.mean for solver in self._solvers])
 
     @property
     def scale(self) -> FloatArray:
@@ -88,11 +82,11 @@ class Posterior(ABC):
 
     @property
     def condition(self) -> float:
-        return max(solver.condition for _, solver in self._solvers)
+        return max(solver.condition for solver in self._solvers)
 
     def predict(self, X: Any) -> Prediction:
         """Mean and variance of the latent explanation at other rows."""
-        parts = [solver.predict(near.cross, near.diagonal) for solver, near in self._near(Rows.of(X))]
+        parts = [solver.predict(*near) for solver, near in self._near(Rows.of(X))]
         return Prediction(
             self._gather([part.mean for part in parts]),
             self._gather([part.boundary_variance for part in parts]),
@@ -107,7 +101,7 @@ class Posterior(ABC):
         """
         rows = Rows.of(X)
         return self._gather(
-            [solver.covariance(near.cross, self.kernel.gram(rows, solver.feature)) for solver, near in self._near(rows)]
+            [solver.covariance(k, self.kernel.gram(rows, solver.feature)) for solver, (k, _) in self._near(rows)]
         )
 
     def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> Pairs:
@@ -124,7 +118,7 @@ class Posterior(ABC):
 
     def leave_one_out(self) -> LeaveOneOut:
         """Residuals of the explained rows, each predicted from all others at the same parameters."""
-        parts = [solver.left_out() for _, solver in self._solvers]
+        parts = [solver.left_out() for solver in self._solvers]
         weighted, precision = (self._gather([part[i] for part in parts]) for i in (0, 1))
         flat = self.scale == 0
         residual, variance = weighted / precision, np.where(flat, 1.0, self.scale) / precision
@@ -135,10 +129,10 @@ class Posterior(ABC):
     def _near(self, rows: Rows) -> Iterator[tuple[Solver, Near]]:
         """Each solver with the kernel between the rows and those explained, which solvers of one matrix share."""
         cross, near = None, None
-        for _, solver in self._solvers:
+        for solver in self._solvers:
             if near is None or solver.cross is not cross:
                 cross = solver.cross
-                near = Near(*cross(rows))
+                near = cross(rows)
             yield solver, near
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
@@ -158,4 +152,4 @@ class ExactPosterior(Posterior):
 
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         kind = DenseSolver if gram.feature is None else OneFeatureSolver
-        return kind(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter)
+        return kind(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features))

@@ -18,7 +18,7 @@ from gpec.gp._solver import DenseSolver, Solver
 from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, price_of_number
 from gpec.gp._task_solver import TaskSolver
 from gpec.gp.evidence import Parameters, fit_parameters
-from gpec.gp.posterior import JITTER, Posterior
+from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
@@ -68,7 +68,7 @@ class TaskPosterior(Posterior):
 
     Parameters
     ----------
-    kernel, rows, Y, U, parameters, jitter
+    kernel, rows, Y, U, parameters
         See :class:`Posterior`. The kernel must be the same for all features.
     tasks : Tasks
         The dependence of the features. It and ``parameters`` are all that was learned.
@@ -83,7 +83,6 @@ class TaskPosterior(Posterior):
         Y: FloatArray,
         U: FloatArray,
         parameters: Parameters,
-        jitter: float = JITTER,
         *,
         tasks: Tasks,
         gram: Gram | None = None,
@@ -95,13 +94,11 @@ class TaskPosterior(Posterior):
         self._T = np.where(np.outer(varies, varies), tasks.mixed, np.eye(len(varies)))
         parts = _linked(self._T)
         self._order = np.argsort(np.concatenate(parts))
-        super().__init__(
-            kernel, self._gram.rows, Y, U, parameters, jitter, grams=[(part, self._gram) for part in parts]
-        )
+        super().__init__(kernel, self._gram.rows, Y, U, parameters, grams=[(part, self._gram) for part in parts])
 
     def _solver(self, features: IntArray, gram: Gram) -> Solver:
         T = self._T[np.ix_(features, features)]
-        of_features = self.Y[:, features], self.U[:, features], self.parameters.of(features), self.jitter
+        of_features = self.Y[:, features], self.U[:, features], self.parameters.of(features)
         if (T - np.eye(len(T))).any():
             return TaskSolver(gram, *of_features, T)
         return DenseSolver(gram, *of_features)
