@@ -55,6 +55,9 @@ class _Sample:
         return _Sample(self.rows[some], self.y[some], self.u[some])
 
 
+_ObjectiveOf = Callable[[Kernel, _Sample], Objective]
+
+
 def learn_kernel(
     kernel: Kernel,
     X: Any,
@@ -104,103 +107,83 @@ def learn_kernel(
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
-        return settle(_learn_by_feature(kernel, rows, y, u, varies, start, n_jobs))
+        return settle(_learn_by_feature(kernel, _Sample(rows, y, u), varies, start, n_jobs))
     if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
-    noise, d = u.mean(axis=0), Y.shape[1]
-    learned = _learn_for_all(
-        kernel,
-        _Sample(rows, y, u),
-        start,
-        lambda k, some: _all_features(k, some.rows, some.y, noise, varies, d, output_scale),
-    )
-    return settle(learned)
+    return settle(_learn_for_all(kernel, _Sample(rows, y, u), varies, Y.shape[1], output_scale, start))
 
 
 def _learn_for_all(
-    kernel: Kernel, sample: _Sample, start: Kernel | None, objective: Callable[[Kernel, _Sample], Objective]
+    kernel: Kernel,
+    sample: _Sample,
+    varies: Any,
+    d: int,
+    output_scale: float | Literal["evidence"],
+    start: Kernel | None,
 ) -> Kernel:
-    """The parameters of a kernel that serves all features; those of a Matern kernel are first sought on few rows."""
-    bounds = kernel.bounds
+    """Parameters at which each feature has its best scale and nugget, or the given scale.
+
+    Those of a Matern kernel are first sought on few rows.
+    """
+    free_scale, noise, bounds = isinstance(output_scale, str), sample.u.mean(axis=0), kernel.bounds
+
+    def objective_of(kernel: Kernel, some: _Sample) -> Objective:
+        told = moves(some.y) if free_scale else np.ones(len(varies), dtype=np.bool_)
+
+        def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
+            tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
+            for features, gram in feature_grams(tried, some.rows, d):
+                own = np.flatnonzero(np.isin(varies, features) & told)
+                if len(own):
+                    K, pull = tried.gram_pullback(some.rows, gram.feature) if gradient else (gram.matrix, None)
+                    curve = Curve(Spectrum.of(K), some.y[:, own], free_scale)
+                    s, h = (
+                        curve.best(noise[own]) if free_scale else (np.full(len(own), float(output_scale)), noise[own])
+                    )
+                    h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
+                    total += float(curve.deviance(s, h).sum())
+                    if pull is not None:
+                        slope += pull(curve.by_matrix(s, h))
+            return total, slope
+
+        return objective
+
     tried = np.clip(_warm(kernel, start), *bounds.T)[None]
     if start is None:
         design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
         tried = np.vstack((tried, design))
     if not isinstance(kernel, Matern):
-        return kernel.with_theta(_search(objective(kernel, sample), tried, bounds)[0])
-    return _search_and_weigh(kernel, sample, tried, bounds, objective)
-
-
-def _all_features(
-    kernel: Kernel,
-    rows: Rows,
-    y: FloatArray,
-    u: FloatArray,
-    varies: Any,
-    d: int,
-    output_scale: float | Literal["evidence"],
-) -> Objective:
-    """The deviance by :attr:`Kernel.theta`, each feature at its best scale and nugget or at the given scale."""
-    free_scale = isinstance(output_scale, str)
-    told = moves(y) if free_scale else np.ones(y.shape[1], dtype=np.bool_)
-
-    def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
-        tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
-        for features, gram in feature_grams(tried, rows, d):
-            own = np.flatnonzero(np.isin(varies, features) & told)
-            if len(own):
-                K, pull = tried.gram_pullback(rows, gram.feature) if gradient else (gram.matrix, None)
-                curve = Curve(Spectrum.of(K), y[:, own], free_scale)
-                s, h = curve.best(u[own]) if free_scale else (np.full(len(own), float(output_scale)), u[own])
-                h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
-                total += float(curve.deviance(s, h).sum())
-                if pull is not None:
-                    slope += pull(curve.by_matrix(s, h))
-        return total, slope
-
-    return objective
+        return kernel.with_theta(_search(objective_of(kernel, sample), tried, bounds)[0])
+    return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
 
 
 def _learn_by_feature(
-    kernel: Kernel,
-    rows: Rows,
-    y: FloatArray,
-    u: FloatArray,
-    features: Any,
-    start: Kernel | None,
-    n_jobs: int | None,
+    kernel: Kernel, sample: _Sample, features: Any, start: Kernel | None, n_jobs: int | None
 ) -> Kernel:
     """Lengths, a nugget for all features, and a scale for each noisy one."""
-    noisy = u.any(axis=0)
+    noisy, p = sample.u.any(axis=0), kernel.n_dims + 1
     n_noisy = int(noisy.sum())
     bounds = np.vstack((kernel.bounds, np.log([_NUGGETS, *[(1e-4, 1e2)] * n_noisy])))
     here = np.concatenate((_warm(kernel, start), np.log([1e-2]), np.zeros(n_noisy)))
     here = np.clip(here, *bounds.T)
     tried = here[None]
     if start is None:
-        p = kernel.n_dims + 1
         low = np.append(kernel.theta - np.log(10.0), np.log(1e-4))
         high = np.append(kernel.theta + np.log(30.0), np.log(0.3))
         design = np.tile(here, (24, 1))
         design[:, :p] = np.clip(low + _halton(24, p) * (high - low), *bounds[:p].T)
         tried = np.vstack((tried, design))
     with on_threads(n_jobs) as mapped:
-        return _search_and_weigh(
-            kernel,
-            _Sample(rows, y, u),
-            tried,
-            bounds,
-            lambda k, some: each_feature(k, some.rows, some.y, some.u, features, noisy, mapped),
-        )
+
+        def objective_of(kernel: Kernel, some: _Sample) -> Objective:
+            return each_feature(kernel, some.rows, some.y, some.u, features, noisy, mapped)
+
+        return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
 
 
 def _search_and_weigh(
-    kernel: Kernel,
-    sample: _Sample,
-    tried: FloatArray,
-    bounds: FloatArray,
-    objective: Callable[[Kernel, _Sample], Objective],
+    kernel: Kernel, sample: _Sample, tried: FloatArray, bounds: FloatArray, objective: _ObjectiveOf
 ) -> Kernel:
     """Starts on few of the rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
     few, some, p = sample.at_most(_ROWS_FOR_STARTS), sample.at_most(_ROWS_FOR_NATS), kernel.n_dims

@@ -27,6 +27,8 @@ __all__ = ["Cross", "Kernel"]
 
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
+# k(X, X), and W -> sum_ij W_ij dk_ij / dtheta.
+Pullback = tuple[FloatArray, Callable[[FloatArray], FloatArray]]
 
 _PAIRED = 8
 _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
@@ -124,9 +126,7 @@ class Kernel(SklearnKernel, ABC):
             gradient[:, :, p] = (ahead - behind) / (2 * _STEP)
         return K, gradient
 
-    def gram_pullback(
-        self, X: Any, feature: int | None = None
-    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    def gram_pullback(self, X: Any, feature: int | None = None) -> Pullback:
         """``k(X, X)``, and the function ``W -> sum_ij W_ij dk_ij / dtheta``, which the chain rule asks for."""
         K, gradient = self.gram_gradient(X, feature)
         return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
@@ -138,9 +138,7 @@ class Kernel(SklearnKernel, ABC):
         """:meth:`gram` of several features ``(F, n, n)``."""
         return np.stack([self.gram(rows, feature) for feature in features])
 
-    def grams_pullback(
-        self, rows: Rows, features: tuple[int, ...]
-    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    def grams_pullback(self, rows: Rows, features: tuple[int, ...]) -> Pullback:
         """:meth:`gram_pullback` of several features ``(F, n, n)``; the function takes as many ``W`` and sums."""
         found = [self.gram_pullback(rows, feature) for feature in features]
         pulls = [pull for _, pull in found]

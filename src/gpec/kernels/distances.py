@@ -19,19 +19,7 @@ from gpec.kernels.base import Cross, Kernel
 from gpec.kernels.compose import Composed
 from gpec.typing import FloatArray
 
-__all__ = [
-    "Between",
-    "Distance",
-    "Metric",
-    "Output",
-    "Own",
-    "Rest",
-    "gradient_of",
-    "matern",
-    "matern_and_decay",
-    "pairs",
-    "squares",
-]
+__all__ = ["Between", "Distance", "Output", "Own", "Rest"]
 
 # Squared distances between two arrays of points: ``squares`` or ``pairs``.
 Metric = Callable[[FloatArray, FloatArray], FloatArray]
@@ -247,13 +235,26 @@ def answers_of(outputs: FloatArray, regression: bool) -> FloatArray:
 
 def matern(squared: FloatArray) -> FloatArray:
     """``(1 + sqrt(3) d) exp(-sqrt(3) d)`` of squared distances; ``squared`` is overwritten."""
+    return _with_decay(squared)[0]
+
+
+def gram_of(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``k`` and ``exp(-sqrt(3) d)`` of squared distances ``(..., n, n)`` between the same rows, which are overwritten.
+
+    The derivative of ``k`` by the squared distance is -3/2 of the latter.
+    """
+    np.einsum("...ii->...i", squared)[...] = 0.0
+    return _with_decay(squared)
+
+
+def _with_decay(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
     np.sqrt(squared, out=squared)
     squared *= _ROOT3
     decay = np.negative(squared)
     np.exp(decay, out=decay)
     squared += 1.0
     squared *= decay
-    return squared
+    return squared, decay
 
 
 def squares(X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -278,21 +279,6 @@ def pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
 
 def gradient_of(terms: list[tuple[Distance, int | None]], rows: Rows) -> tuple[FloatArray, FloatArray]:
     found = [term.squared_gradient(rows, feature) for term, feature in terms]
-    K, decay = matern_and_decay(np.sum([squared for squared, _ in found], axis=0))
+    K, decay = gram_of(np.sum([squared for squared, _ in found], axis=0))
     slopes = [-1.5 * a * decay * slope for _, slopes in found for a, slope in slopes]
     return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
-
-
-def matern_and_decay(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``k`` and ``exp(-sqrt(3) d)`` of squared distances ``(..., n, n)`` between the same rows, which are overwritten.
-
-    The derivative of ``k`` by the squared distance is -3/2 of the latter.
-    """
-    np.einsum("...ii->...i", squared)[...] = 0.0
-    np.sqrt(squared, out=squared)
-    squared *= _ROOT3
-    decay = np.negative(squared)
-    np.exp(decay, out=decay)
-    squared += 1.0
-    squared *= decay
-    return squared, decay

@@ -11,7 +11,6 @@ A term whose length grows without bound is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,20 +18,9 @@ import numpy as np
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross
+from gpec.kernels.base import Cross, Pullback
 from gpec.kernels.compose import Composed
-from gpec.kernels.distances import (
-    Between,
-    Distance,
-    Metric,
-    Own,
-    Rest,
-    gradient_of,
-    matern,
-    matern_and_decay,
-    pairs,
-    squares,
-)
+from gpec.kernels.distances import Between, Distance, Metric, Own, Rest, gradient_of, gram_of, matern, pairs, squares
 from gpec.typing import FloatArray
 
 __all__ = ["Matern"]
@@ -124,12 +112,10 @@ class Matern(Composed):
             total += np.divide(part._squared(X, Y, own, metric), part.length_**2, out=term)
         return matern(total)
 
-    def gram_pullback(
-        self, X: Any, feature: int | None = None
-    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    def gram_pullback(self, X: Any, feature: int | None = None) -> Pullback:
         rows = Rows.of(X)
         found = [part.squared_gradient(rows, own) for part, own in self._asked(feature)]
-        K, decay = matern_and_decay(np.sum([squared for squared, _ in found], axis=0))
+        K, decay = gram_of(np.sum([squared for squared, _ in found], axis=0))
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
@@ -140,9 +126,7 @@ class Matern(Composed):
     def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
         return self.grams_pullback(rows, features)[0]
 
-    def grams_pullback(
-        self, rows: Rows, features: tuple[int, ...]
-    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    def grams_pullback(self, rows: Rows, features: tuple[int, ...]) -> Pullback:
         asked = self._asked(features[0])
         if any(part.n_dims > len(part._free()) for part, _ in asked):  # distances that change with theta
             return super().grams_pullback(rows, features)
@@ -150,17 +134,14 @@ class Matern(Composed):
         total = np.zeros((len(features), len(rows), len(rows)))
         for squared, weight in terms:
             total += squared * weight
-        K, decay = matern_and_decay(total)
+        K, decay = gram_of(total)
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
             all_features = V.sum(axis=0)
+            free = [term for term, (part, _) in zip(terms, asked, strict=True) if part._free()]
             return np.array(
-                [
-                    3.0 * weight * np.vdot(squared, V if squared.ndim == 3 else all_features)
-                    for (squared, weight), (part, _) in zip(terms, asked, strict=True)
-                    if part._free()
-                ]
+                [3.0 * w * np.vdot(squared, V if squared.ndim == 3 else all_features) for squared, w in free]
             )
 
         return K, pull
