@@ -109,9 +109,10 @@ class AdversarialSampler(Sampler):
         rows = looked_at[chosen]
         attacked = AttackedModule(model, *self._bounds(model, Z))
         noise = stream(seed, "attack starts").uniform(-1.0, 1.0, rows.shape)
+        radii = np.unique(np.asarray(self.radii, dtype=np.float64))
         with Progress(len(rows), "attacks", progress) as bar:
-            partners, smallest = self._smallest(attacked, rows, label, sign, noise, bar)
-        hit, radii = smallest >= 0, self._sorted_radii()
+            partners, smallest = self._smallest(attacked, rows, label, sign, noise, radii, bar)
+        hit = smallest >= 0
         successes = np.bincount(smallest[hit], minlength=len(radii))
         report = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
         rows, label, sign, partners = rows[hit], label[hit], sign[hit], partners[hit]
@@ -158,9 +159,6 @@ class AdversarialSampler(Sampler):
             raise InputError("bounds must have its first end below its second, and all rows between them.")
         return low, high
 
-    def _sorted_radii(self) -> FloatArray:
-        return np.unique(np.asarray(self.radii, dtype=np.float64))
-
     def _smallest(
         self,
         attacked: AttackedModule,
@@ -168,10 +166,11 @@ class AdversarialSampler(Sampler):
         label: IntArray,
         sign: FloatArray,
         noise: FloatArray,
+        radii: FloatArray,
         bar: Progress,
     ) -> tuple[FloatArray, IntArray]:
         """The partner of each row at its smallest successful radius, and the index of that radius (-1: none)."""
-        radii, n = self._sorted_radii(), len(rows)
+        n = len(rows)
         partners, smallest = rows.copy(), np.full(n, -1, dtype=np.int64)
         # Successful radii lie in [first, last]; last is len(radii) until a success is known.
         first, last = np.zeros(n, dtype=np.int64), np.full(n, len(radii), dtype=np.int64)

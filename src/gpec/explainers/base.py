@@ -62,7 +62,6 @@ class Explainer(BaseEstimator, ABC):
 
     def check(self) -> None:
         """Refuse parameters that can never be used; called before the first model call."""
-        return
 
     def bind(self, model: Model, background: FloatArray) -> None:
         """Get to know the model (it has been called before) and the encoded background rows."""
@@ -71,7 +70,6 @@ class Explainer(BaseEstimator, ABC):
 
     def learn(self, rows: FloatArray, seed: int) -> None:
         """Learn what :meth:`_explain` needs from all encoded rows. Called after :meth:`bind`, if ``learns`` is True."""
-        return
 
     def prepare(self, model: Model, background: FloatArray, rows: FloatArray, seed: int) -> Self:
         """:meth:`bind`, then :meth:`learn`."""
@@ -86,7 +84,6 @@ class Explainer(BaseEstimator, ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Set what :meth:`fitted_state` gave; called instead of :meth:`learn`, after :meth:`bind`."""
-        return
 
     def fit(
         self,

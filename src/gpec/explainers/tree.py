@@ -20,30 +20,17 @@ from gpec.typing import FloatArray
 __all__ = ["TreeShap"]
 
 _BOOSTERS = {("lightgbm", "Booster"), ("xgboost", "Booster")}
-_FORESTS = {
-    ("sklearn", "DecisionTreeClassifier"),
-    ("sklearn", "ExtraTreeClassifier"),
-    ("sklearn", "ExtraTreesClassifier"),
-    ("sklearn", "RandomForestClassifier"),
-}
-_BOOSTED = _BOOSTERS | {
-    ("catboost", "CatBoostClassifier"),
-    ("lightgbm", "LGBMClassifier"),
-    ("sklearn", "GradientBoostingClassifier"),
-    ("sklearn", "HistGradientBoostingClassifier"),
-    ("xgboost", "XGBClassifier"),
-}
-_REGRESSORS = _BOOSTERS | {
-    ("catboost", "CatBoostRegressor"),
-    ("lightgbm", "LGBMRegressor"),
-    ("sklearn", "DecisionTreeRegressor"),
-    ("sklearn", "ExtraTreeRegressor"),
-    ("sklearn", "ExtraTreesRegressor"),
-    ("sklearn", "GradientBoostingRegressor"),
-    ("sklearn", "HistGradientBoostingRegressor"),
-    ("sklearn", "RandomForestRegressor"),
-    ("xgboost", "XGBRegressor"),
-}
+_OF_FORESTS = [("sklearn", kind) for kind in ("DecisionTree", "ExtraTree", "ExtraTrees", "RandomForest")]
+_OF_BOOSTING = [
+    ("catboost", "CatBoost"),
+    ("lightgbm", "LGBM"),
+    ("sklearn", "GradientBoosting"),
+    ("sklearn", "HistGradientBoosting"),
+    ("xgboost", "XGB"),
+]
+_FORESTS = {(package, f"{kind}Classifier") for package, kind in _OF_FORESTS}
+_BOOSTED = _BOOSTERS | {(package, f"{kind}Classifier") for package, kind in _OF_BOOSTING}
+_REGRESSORS = _BOOSTERS | {(package, f"{kind}Regressor") for package, kind in _OF_FORESTS + _OF_BOOSTING}
 _MOST_NODES = 32_767  # shap numbers them by 16-bit integers; more would end the process
 _CHECKED_ROWS = 20
 _TOLERANCE = 1e-3  # shap adds up in single precision
