@@ -149,75 +149,47 @@ class BayesRegression(LocalRegression):
 
     def _posterior(self, Z: FloatArray, seeds: list[int]) -> LinearPosterior:
         maker, generators = self._maker(), [stream(seed, "perturbations") for seed in seeds]
-        focused = self.sampling == "focused"
+        focused, d = self.sampling == "focused", Z.shape[1]
         later = self.n_samples // (2 * _FOCUSED_BATCHES) if focused else 0
         first = batch(maker, Z, generators, self.n_samples - _FOCUSED_BATCHES * later, first=True)
         moments = Moments.of(first.features, self._outputs(first) - self._origin, first.weights)
-        posterior = moments.solve(self.prior)
-        everyone = np.arange(len(Z))
-        for _ in range(_FOCUSED_BATCHES if later else 0):
-            self._more(moments, posterior, everyone, later, Z, generators)
-            posterior = moments.solve(self.prior)
-        if self.target_width is not None:
-            posterior = self._narrow(moments, posterior, float(self.target_width), Z, generators)
-        return posterior.first(Z.shape[1]).raised(self._origin)
 
-    def _narrow(
-        self,
-        moments: Moments,
-        posterior: LinearPosterior,
-        width: float,
-        Z: FloatArray,
-        generators: list[np.random.Generator],
-    ) -> LinearPosterior:
-        """Draw as many perturbations as the estimate says, in batches; then estimate anew, until it says none."""
-        size = max(8, self.n_samples // 4)
-        batches = np.zeros(len(Z), dtype=np.int64)
-        while True:
+        def further(posterior: LinearPosterior, rows: IntArray, size: int) -> LinearPosterior:
+            """The posterior with ``size`` more perturbations of each of ``rows``."""
+            own = [generators[i] for i in rows]
+            if focused:
+                drawn = self._pick(posterior[rows], size, Z[rows], own)
+            else:
+                drawn = batch(maker, Z[rows], own, size, first=False)
+            moments.add(Moments.of(drawn.features, self._outputs(drawn) - self._origin, drawn.weights), rows)
+            return moments.solve(self.prior)
+
+        posterior = moments.solve(self.prior)
+        for _ in range(_FOCUSED_BATCHES if later else 0):
+            posterior = further(posterior, np.arange(len(Z)), later)
+        # Draw as many perturbations as the estimate says, in batches; then estimate anew, until it says none.
+        size, batches = max(8, self.n_samples // 4), np.zeros(len(Z), dtype=np.int64)
+        while self.target_width is not None:
             idle = batches == 0
-            needed = posterior.first(Z.shape[1]).samples_needed(width)
-            to_go = np.minimum(needed, self.max_samples) - moments.count
+            needed = posterior.first(d).samples_needed(float(self.target_width))
+            to_go = np.minimum(needed, self.max_samples) - posterior.count
             batches[idle] = -(-to_go[idle] // size)
-            batches[moments.count + size > self.max_samples] = 0
+            batches[posterior.count + size > self.max_samples] = 0
             batches = np.maximum(batches, 0)
             rows = np.flatnonzero(batches)
             if not len(rows):
-                return posterior
-            self._more(moments, posterior, rows, size, Z, generators)
+                break
+            posterior = further(posterior, rows, size)
             batches[rows] -= 1
-            posterior = moments.solve(self.prior)
-
-    def _more(
-        self,
-        moments: Moments,
-        posterior: LinearPosterior,
-        rows: IntArray,
-        size: int,
-        Z: FloatArray,
-        generators: list[np.random.Generator],
-    ) -> None:
-        """Add ``size`` perturbations of each of ``rows`` to the moments."""
-        own = [generators[i] for i in rows]
-        if self.sampling == "plain":
-            drawn = batch(self._maker(), Z[rows], own, size, first=False)
-        else:
-            drawn = self._pick(posterior, rows, size, Z[rows], own)
-        moments.add(Moments.of(drawn.features, self._outputs(drawn) - self._origin, drawn.weights), rows)
+        return posterior.first(d).raised(self._origin)
 
     def _pick(
-        self,
-        posterior: LinearPosterior,
-        rows: IntArray,
-        size: int,
-        Z: FloatArray,
-        generators: list[np.random.Generator],
+        self, posterior: LinearPosterior, size: int, Z: FloatArray, generators: list[np.random.Generator]
     ) -> Perturbed:
         """Draw candidates; with the anchors, keep ``size`` with chances that rise with the predictive scale."""
         anchors = self._maker().anchors(Z, size, first=False)
         candidates = self._maker().draw(Z, generators, _CANDIDATES * size)
-        score = posterior[rows].predictive_std(candidates.features, candidates.weights) / (
-            self.temperature * self._unit
-        )
+        score = posterior.predictive_std(candidates.features, candidates.weights) / (self.temperature * self._unit)
         # The largest of score + Gumbel noise are a draw without replacement, with chances proportional to exp(score).
         score = score + np.stack([generator.gumbel(size=score.shape[1]) for generator in generators])
         best = np.argsort(-score, axis=1, kind="stable")[:, : size - anchors.weights.shape[1]]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpec._randomness import stream
-from gpec._validation import check_choice, check_count
+from gpec._validation import check_auto_count, check_choice, check_count
 from gpec.data.schema import column_moments
 from gpec.errors import InputError, MissingExtraError, ModelCallError, ModelOutputError, ParameterTypeError
 from gpec.explainers._baseline import typical_row
@@ -110,12 +110,8 @@ class CXPlain(Explainer):
         check_count("n_train", self.n_train, least=2)
         check_count("n_epochs", self.n_epochs)
         check_choice("truth", self.truth, ("probability", "label"))
-        for name in ("hidden", "patch"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                check_choice(name, value, ("auto",))
-            else:
-                check_count(name, value)
+        check_auto_count("hidden", self.hidden)
+        check_auto_count("patch", self.patch)
         if self.image_shape is not None:
             shape = self.image_shape
             if not isinstance(shape, (tuple, list)) or len(shape) != 3:
