@@ -322,7 +322,7 @@ def fit_kernel(
     with one_blas_thread():
         kernel = kernel.__sklearn_clone__().fit(graph, rows)
         Y, U = values[:, :, output], observation.U[:, :, output]
-        return learn_kernel(kernel, rows, Y, U, s.output_scale, start, s.n_jobs)
+        return learn_kernel(kernel, rows, Y, U, s.output_scale, start)
 
 
 def condition(
@@ -342,7 +342,7 @@ def condition(
             return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks)
         if s.task_kernel is not None:
             return make_task_posterior(kernel, rows, Y, U, s.task_kernel, s.output_scale, ground.seed)
-        return make_posterior(kernel, rows, Y, U, s.output_scale, ground.seed, parameters, s.n_jobs)
+        return make_posterior(kernel, rows, Y, U, s.output_scale, ground.seed, parameters)
 
 
 class Clock:

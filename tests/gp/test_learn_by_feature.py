@@ -5,12 +5,10 @@ import pytest
 from gp_helpers import OwnColumn
 from scipy.spatial.distance import cdist
 
-from gpec._execution import one_blas_thread
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp import fit_parameters, learn_kernel
 from gpec.gp._by_feature import each_feature
-from gpec.gp._gram import feature_grams
 from gpec.kernels import RBF, WEG, Kernel, Matern, Output, Own, Rest
 
 POINTS = np.random.default_rng(100).normal(size=(60, 3))
@@ -290,29 +288,11 @@ class TestSmall:
         assert np.isfinite(learned.theta).all()
 
 
-@pytest.mark.parametrize("noise", ["none", "by row"])
-def test_no_bit_depends_on_the_number_of_threads(noise):
-    """Enough rows that threads are used."""
-    X, Y = drawn(n=170, d=5)
-    Y[:, 4] = 0.2 * Y[:, 0] + Y[:, 1] ** 2
-    U = np.tile(NOISES[noise](170), (1, 2))[:, :5]
-    X = np.hstack((X, X[:, ::-1] ** 2))
-    found = set()
-    for n_jobs in (1, 2, 3):
-        with one_blas_thread():
-            kernel = learn_kernel(Matern(Own(), Rest()).fit(None, X), X, Y, U, n_jobs=n_jobs)
-            grams = feature_grams(kernel, Rows.of(X), 5)
-            parameters = fit_parameters(grams, Y, U, average=True, n_jobs=n_jobs)
-        found.add((kernel.theta.tobytes(), parameters.scale.tobytes(), parameters.nugget.tobytes()))
-    assert len(found) == 1
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_one_kernel_for_all_features_with_noise_by_row(n_jobs):
+def test_one_kernel_for_all_features_with_noise_by_row():
     X, Y = drawn(n=60)
     U = NOISES["by row"](60)
     K = RBF(1.0).fit(None, X).gram(X)
-    together = fit_parameters(K, Y, U, n_jobs=n_jobs)
+    together = fit_parameters(K, Y, U)
     for f in range(3):
         alone = fit_parameters(K, Y[:, [f]], U[:, [f]])
         np.testing.assert_allclose(together.scale[f], alone.scale[0], rtol=1e-3)

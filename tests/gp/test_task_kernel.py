@@ -286,12 +286,6 @@ class TestMaking:
         exact = ExactPosterior(p.kernel, p.X, p.Y, p.U, found.parameters)
         np.testing.assert_array_equal(found.predict(p.Q).variance, exact.predict(p.Q).variance)
 
-    def test_known_parameters_are_kept(self):
-        p = problem(6)
-        parameters = learned(3)
-        found = make_task_posterior(p.kernel, p.X, p.Y, p.U, "clusters", "evidence", seed=0, parameters=parameters)
-        assert found.parameters is parameters
-
     def test_a_fixed_scale(self):
         found = made(LINKED * 2.0, LINKED, N=30, output_scale=3.0)
         assert isinstance(found.parameters, Parameters)

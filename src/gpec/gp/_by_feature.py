@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from gpec._execution import Mapped
 from gpec.data import Rows
 from gpec.gp._curve import deviance
 from gpec.gp._restricted import Restricted
@@ -21,9 +20,8 @@ __all__ = ["Objective", "each_feature", "moves"]
 Objective = Callable[..., tuple[float, FloatArray]]
 
 _NUMBERS_AT_ONCE = 2**18  # of the matrices of a block: they fit into the cache, and loops in C are long
-_BLOCKS = 4  # at least, if there are as many features
+_BLOCKS = 4  # at least, if there are as many features: sums keep their order, and so their bits
 _LEAST_SPREAD = 1e-9
-_WORTH_THREADS = 150  # rows: matrices of fewer take less time than handing them over
 
 
 def moves(y: FloatArray) -> BoolArray:
@@ -31,14 +29,11 @@ def moves(y: FloatArray) -> BoolArray:
     return np.asarray(np.ptp(y, axis=0) > _LEAST_SPREAD)
 
 
-def each_feature(
-    kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any, mapped: Mapped = map
-) -> Objective:
+def each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any) -> Objective:
     """The deviance by theta, the logarithm of a nugget for all, and those of the scales of noisy features.
 
     ``y (n, d)`` are attributions of unit spread and ``u`` their noise; a feature without noise has its best scale, and
     one that does not vary among these rows, because they are some of more, is left out: its scale would be rounding.
-    Features are taken in blocks of a fixed size, so that no bit depends on who takes which.
     """
     n, p, varies = len(y), kernel.n_dims, moves(y)
     kept = varies[noisy]  # of the scales
@@ -48,9 +43,6 @@ def each_feature(
     size = max(1, min(_NUMBERS_AT_ONCE // n**2, -(-len(features) // _BLOCKS)))
     blocks = [slice(start, start + size) for start in range(0, len(features), size)]
     twice = 2.0 * np.tri(n) - np.eye(n)  # against symmetric matrices the lower half counts twice
-    if n < _WORTH_THREADS:
-        mapped = map
-    kernel.grams(rows, (int(features[0]),))  # what features share is with the rows before threads ask for it
 
     def objective(x: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
         tried, g, scales = kernel.with_theta(x[:p]), np.exp(x[p]), np.ones(len(features))
@@ -74,7 +66,7 @@ def each_feature(
             return total, pull(W), float(g * by_noise.sum()), by_scale
 
         try:
-            totals, by_theta, by_nugget, by_scale = zip(*mapped(work, blocks), strict=True)
+            totals, by_theta, by_nugget, by_scale = zip(*map(work, blocks), strict=True)
         except LinAlgError:  # a matrix of rounding
             return 1e30, np.zeros(len(x))
         slope = np.zeros(len(x))

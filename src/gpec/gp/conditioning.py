@@ -31,13 +31,12 @@ def make_posterior(
     output_scale: float | Literal["evidence"],
     seed: int,
     parameters: Parameters | None = None,
-    n_jobs: int | None = None,
 ) -> Posterior:
     """The posterior given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
     Scales and nuggets are learned, from at most 1,000 rows (500 if the kernel differs by feature), unless they are
     known. Each kernel matrix is made once for both. Beyond 3,000 rows, or where the matrices of a kernel that differs
-    by feature would not fit in a gigabyte, the posterior goes through kernel features. No bit depends on ``n_jobs``.
+    by feature would not fit in a gigabyte, the posterior goes through kernel features.
     """
     rows, (N, d) = Rows.of(X), Y.shape
     by_feature = kernel.varies_by_feature
@@ -49,7 +48,7 @@ def make_posterior(
         most = _EVIDENCE_ROWS_BY_FEATURE if by_feature else _EVIDENCE_ROWS
         some = np.sort(stream(seed, "evidence rows").permutation(N)[:most])
         seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
-        parameters = fit_parameters(seen, Y[some], U[some], average=True, n_jobs=n_jobs)
+        parameters = fit_parameters(seen, Y[some], U[some], average=True)
     if dense:
         return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
     return LowRankPosterior(kernel, rows, Y, U, parameters, seed=derived_seed(seed, "posterior pivots"))

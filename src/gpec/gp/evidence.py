@@ -25,7 +25,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from gpec._execution import Mapped, on_threads
 from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, Curve, deviance
 from gpec.gp._gram import Gram
 from gpec.gp._restricted import Restricted
@@ -79,43 +78,29 @@ def fixed_parameters(scale: float, d: int) -> Parameters:
 
 
 def fit_parameters(
-    K: FloatArray | list[tuple[IntArray, Gram]],
-    Y: FloatArray,
-    U: FloatArray,
-    *,
-    average: bool = False,
-    n_jobs: int | None = None,
+    K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray, *, average: bool = False
 ) -> Parameters:
     """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``.
 
     ``K (N, N)`` is the kernel matrix, or there is one for each group of features. They are those under which the
     attributions are most likely. ``average`` gives, for noisy features of at most 300 rows, the mean of the scale over
-    what the likelihood leaves open instead; see :func:`_average_scale`. No bit depends on ``n_jobs``, the number of
-    threads as joblib counts them.
+    what the likelihood leaves open instead; see :func:`_average_scale`.
     """
     d = Y.shape[1]
     grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
     scale, nugget = np.zeros(d), np.full(d, LEAST_NUGGET)
     spread = spread_of(Y)
-
-    def work(group: tuple[IntArray, Gram], mapped: Mapped = map) -> None:
-        features, gram = group
+    for features, gram in grams:
         varies = features[spread[features] > 0]
         if not len(varies):
-            return
+            continue
         y = (Y[:, varies] - Y[:, varies].mean(axis=0)) / spread[varies]
         with np.errstate(over="ignore"):
             u = np.minimum(U[:, varies] / spread[varies] ** 2, LARGEST_NOISE)
         # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
         _, first, twin = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
-        s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average, mapped)
+        s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average)
         scale[varies], nugget[varies] = s[twin.ravel()] * spread[varies] ** 2, g[twin.ravel()]
-
-    with on_threads(n_jobs) as mapped:
-        if len(grams) == 1:
-            work(grams[0], mapped)
-        else:
-            list(mapped(work, grams))
     return Parameters(scale, nugget, free_mean=True)
 
 
@@ -126,9 +111,7 @@ def spread_of(Y: FloatArray) -> FloatArray:
     return np.where(spread > np.maximum(1e-13 * size, _LEAST_SPREAD), spread, 0.0)
 
 
-def _scale_and_nugget(
-    gram: Gram, y: FloatArray, u: FloatArray, average: bool, mapped: Mapped
-) -> tuple[FloatArray, FloatArray]:
+def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
     curve, noise = Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
     s, h = curve.best(noise)
@@ -139,13 +122,10 @@ def _scale_and_nugget(
         t = _average_scale(lambda t: curve.deviance(t, np.maximum(left / t, LEAST_NUGGET) + noise / t), s)
         s, g = np.where(noise > 0, t, s), np.where(noise > 0, np.maximum(left / t, LEAST_NUGGET), g)
     K = gram.matrix
-
-    def with_varying_noise(f: int) -> None:
+    for f in np.flatnonzero(np.ptp(u, axis=0) > 0):
         s[f], g[f] = _varying_noise(K, y[:, f], u[:, f], np.array([s[f], g[f]]))
         if averaged:
             s[f], g[f] = _average_with_varying_noise(K, y[:, f], u[:, f], s[f], g[f])
-
-    list(mapped(with_varying_noise, np.flatnonzero(np.ptp(u, axis=0) > 0).tolist()))
     return s, g
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats.qmc import Halton
 
-from gpec._execution import on_threads
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp._by_feature import Objective, each_feature, moves
@@ -65,7 +64,6 @@ def learn_kernel(
     U: FloatArray,
     output_scale: float | Literal["evidence"] = "evidence",
     start: Kernel | None = None,
-    n_jobs: int | None = None,
 ) -> Kernel:
     """The fitted kernel with the free parameters under which the attributions are most likely.
 
@@ -83,8 +81,6 @@ def learn_kernel(
         mean 0.
     start : Kernel, optional
         One learned for a similar task, from where the search sets out.
-    n_jobs : int, optional
-        Threads for a kernel that differs by feature, as joblib counts them. No bit depends on it.
 
     Notes
     -----
@@ -107,7 +103,7 @@ def learn_kernel(
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
-        return settle(_learn_by_feature(kernel, _Sample(rows, y, u), varies, start, n_jobs))
+        return settle(_learn_by_feature(kernel, _Sample(rows, y, u), varies, start))
     if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
@@ -158,9 +154,7 @@ def _learn_for_all(
     return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
 
 
-def _learn_by_feature(
-    kernel: Kernel, sample: _Sample, features: Any, start: Kernel | None, n_jobs: int | None
-) -> Kernel:
+def _learn_by_feature(kernel: Kernel, sample: _Sample, features: Any, start: Kernel | None) -> Kernel:
     """Lengths, a nugget for all features, and a scale for each noisy one."""
     noisy, p = sample.u.any(axis=0), kernel.n_dims + 1
     n_noisy = int(noisy.sum())
@@ -174,12 +168,11 @@ def _learn_by_feature(
         design = np.tile(here, (24, 1))
         design[:, :p] = np.clip(low + _halton(24, p) * (high - low), *bounds[:p].T)
         tried = np.vstack((tried, design))
-    with on_threads(n_jobs) as mapped:
 
-        def objective_of(kernel: Kernel, some: _Sample) -> Objective:
-            return each_feature(kernel, some.rows, some.y, some.u, features, noisy, mapped)
+    def objective_of(kernel: Kernel, some: _Sample) -> Objective:
+        return each_feature(kernel, some.rows, some.y, some.u, features, noisy)
 
-        return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
+    return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
 
 
 def _search_and_weigh(

@@ -115,12 +115,11 @@ def make_task_posterior(
     task_kernel: Any,
     output_scale: float | Literal["evidence"],
     seed: int,
-    parameters: Parameters | None = None,
 ) -> TaskPosterior:
     """The posterior of dependent features given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
     With ``output_scale="evidence"``, scales and nuggets are those of independent features, learned from at most 1,000
-    rows unless they are known. A task matrix counts as a correlation then: each feature's own scale takes the place of
+    rows. A task matrix counts as a correlation then: each feature's own scale takes the place of
     its diagonal. The evidence of all features together decides how much of it is used. It is not used at all unless it
     adds more to the log evidence than its number of free parameters, and the choice of clusters, would add by chance.
 
@@ -138,9 +137,9 @@ def make_task_posterior(
     seen, y, u = gram if len(some) == N else Gram(kernel, rows[some]), Y[some], U[some]
     diagonal = np.ones(d) if given is None else np.diag(given)
     T = None if given is None else _correlation(given)
-    if parameters is None and not isinstance(output_scale, str):
+    if not isinstance(output_scale, str):
         parameters = Parameters(float(output_scale) * diagonal, np.zeros(d), free_mean=False)
-    elif parameters is None:
+    else:
         parameters = fit_parameters([(np.arange(d), seen)], y, u, average=True)
     tasks = _learn_tasks(task_kernel, T, JointEvidence(seen, y, u, parameters), d, isinstance(output_scale, str))
     return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks, gram=gram)
