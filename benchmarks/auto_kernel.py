@@ -8,11 +8,11 @@ from sklearn.neural_network import MLPClassifier
 
 import gpec
 from benchmarks import census
-from gpec._execution import one_blas_thread
 from gpec.explainers import KernelShap
 from gpec.gp import learn_kernel
 from gpec.kernels import WEG, Matern, Output, Own, Rest
 from gpec.metrics import coverage
+from gpec.runtime.blocks import one_blas_thread
 
 SEEDS = (30, 31, 32)
 MANY, SOME = 100_000, 2_000
@@ -98,7 +98,7 @@ def _deviation(g, rows):
 
 
 def _with_rows(g, rows):
-    from gpec._refining import extended
+    from gpec.pipeline.refine import extended
 
     other = gpec.GPEC(g.model, **{k: v for k, v in g.get_params(deep=False).items() if k != "model"})
     other._keep(extended(g._fitted, rows, g._fitted.ground.settings))

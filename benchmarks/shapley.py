@@ -53,7 +53,7 @@ class Setting:
         """Values and variances ``(seeds, n, d)``, and model rows for each explained row."""
         self.fit(explainer)
         before = explainer.model_.n_rows
-        runs = [explainer.explain(self.rows, seed=seed).at_the_door() for seed in range(seeds)]
+        runs = [explainer.explain(self.rows, seed=seed).squeeze_single_output() for seed in range(seeds)]
         rows = (explainer.model_.n_rows - before) / (seeds * len(self.rows))
         return np.stack([run.values for run in runs]), np.stack([run.variance for run in runs]), rows
 

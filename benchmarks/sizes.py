@@ -7,8 +7,8 @@ import xgboost
 from paper.data import census
 
 import gpec
-from gpec._execution import one_blas_thread
 from gpec.metrics import coverage, rank_correlation
+from gpec.runtime.blocks import one_blas_thread
 
 EXPLAINED = (50, 100, 200, 400, 800)
 BOUNDARY = (200, 500, 1_000, 2_000, 5_000)

@@ -146,8 +146,8 @@ def _real_changes(s: dict[str, Any], lime: Any, pool: Any, query: Any, values: A
     schema, seed = lime.model_.schema, lime.seed_
     Z, values = schema.encode(query), values[: len(query)]
     near = NearestRows(s["n_similar"]).learn(schema, schema.encode(pool), seed).rows(Z)
-    there = lime.explain(near.reshape(-1, Z.shape[1]), seed=seed).at_the_door().values.reshape(near.shape)
-    again = lime.explain(Z, seed=seed + 1).at_the_door().values
+    there = lime.explain(near.reshape(-1, Z.shape[1]), seed=seed).squeeze_single_output().values.reshape(near.shape)
+    again = lime.explain(Z, seed=seed + 1).squeeze_single_output().values
     return np.sqrt(((there - values[:, None]) ** 2).mean(axis=1)), np.abs(again - values)
 
 

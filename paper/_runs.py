@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gpec
-from gpec._files import replacing
+from gpec.runtime.archive import replacing
 
 __all__ = ["HERE", "OUT", "Run", "Size", "mean_and_error", "plus_minus"]
 

@@ -1,6 +1,6 @@
 """What two fits have in common if they are the same."""
 
-from gpec._fingerprint import fingerprint
+from gpec.runtime.fingerprint import fingerprint
 
 
 def bits(g):

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 import gpec
-from gpec import _checkpoint
-from gpec._fingerprint import fingerprint
 from gpec.explainers import KernelShap
+from gpec.runtime import checkpoint as _checkpoint
+from gpec.runtime.fingerprint import fingerprint
 from small_models import curved, three_classes
 
 X = np.random.default_rng(0).normal(size=(120, 3))

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from gpec.calibration import Calibration, Scores, rows_needed
 from gpec.errors import InputError
+from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
 
 
 def scores(values, weights=None, fresh=True):
     values = np.asarray(values, dtype=float)
-    return Scores(values, np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float), fresh)
+    return ConformityScores(
+        values, np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float), fresh
+    )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99])
@@ -124,25 +126,25 @@ def test_both_promises_and_their_state():
     both = Calibration(scores(rng.random((30, 3, 1))), scores(rng.random((25, 3, 1)), fresh=False))
     assert both.of("explainer") is both.similar
     assert both.of("posterior") is both.value
-    assert both.at_the_door().similar.values.shape == (30, 3)
-    assert both.at_the_door().value.fresh is False
+    assert both.squeeze_single_output().similar.values.shape == (30, 3)
+    assert both.squeeze_single_output().value.fresh is False
     again = Calibration.from_state(both.state())
     np.testing.assert_array_equal(again.similar.values, both.similar.values)
     np.testing.assert_array_equal(again.value.weights, both.value.weights)
     assert (again.similar.fresh, again.value.fresh) == (True, False)
     several = Calibration(None, scores(rng.random((25, 3, 4))))
-    assert several.at_the_door().value.values.shape == (25, 3, 4)
-    assert several.at_the_door().similar is None
+    assert several.squeeze_single_output().value.values.shape == (25, 3, 4)
+    assert several.squeeze_single_output().similar is None
     assert Calibration.from_state(Calibration().state()).of("explainer") is None
 
 
 def test_levels_beyond_the_fresh_rows_are_refused():
     few = Calibration(scores(np.arange(10.0)), scores(np.arange(10.0), fresh=False))
-    few.require_told("explainer", 0.9)
-    few.require_told("posterior", 0.99)  # approximate anyway
-    Calibration().require_told("explainer", 0.99)
+    few.require_enough_calibration_rows("explainer", 0.9)
+    few.require_enough_calibration_rows("posterior", 0.99)  # approximate anyway
+    Calibration().require_enough_calibration_rows("explainer", 0.99)
     with pytest.raises(InputError, match=r"A level of 0\.95 needs at least 19 rows to calibrate with, got 10"):
-        few.require_told("explainer", 0.95)
+        few.require_enough_calibration_rows("explainer", 0.95)
 
 
 def test_changes_alone():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from gpec import difficulty
 from gpec.data import Rows
-from gpec.difficulty import Difficulty
+from gpec.intervals import normalizer as normalizer
+from gpec.intervals.normalizer import ResidualNormalizer
 
 N, SEED = 200, 3
 
@@ -26,7 +26,7 @@ def residual(rows):
 
 
 def learned(rows, residual):
-    return Difficulty.learn(rows, residual, np.ones(residual.shape), np.ones(N), SEED)
+    return ResidualNormalizer.learn(rows, residual, np.ones(residual.shape), np.ones(N), SEED)
 
 
 def test_it_answers_as_the_forest_does(rows, residual, monkeypatch):
@@ -37,7 +37,7 @@ def test_it_answers_as_the_forest_does(rows, residual, monkeypatch):
             kept.append(self)
             return super().fit(*arguments)
 
-    monkeypatch.setattr(difficulty, "RandomForestRegressor", Spy)
+    monkeypatch.setattr(normalizer, "RandomForestRegressor", Spy)
     found = learned(rows, residual)
     Q = np.random.default_rng(5).normal(size=(40, 3))
     theirs = kept[0].predict(np.hstack((Q, Q[:, :1])))
@@ -86,7 +86,7 @@ def test_it_is_left_out_where_it_serves_no_better(rows):
 
 @pytest.mark.parametrize("n", [5, 39])
 def test_too_few_rows(rows, residual, n):
-    assert Difficulty.learn(rows[:n], residual[:n], np.ones((n, 2, 1)), np.ones(n), SEED) is None
+    assert ResidualNormalizer.learn(rows[:n], residual[:n], np.ones((n, 2, 1)), np.ones(n), SEED) is None
 
 
 def test_residuals_of_nothing(rows):
@@ -104,5 +104,5 @@ def test_a_constant_feature_keeps_its_deviation(rows, residual):
 def test_it_is_the_same_each_time_and_of_its_arrays(rows, residual):
     one, two = learned(rows, residual), learned(rows, residual)
     np.testing.assert_array_equal(one.at(rows), two.at(rows))
-    again = Difficulty(**vars(one))
+    again = ResidualNormalizer(**vars(one))
     np.testing.assert_array_equal(again.at(rows), one.at(rows))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec._execution import in_tiles, on_threads, one_blas_thread, run_blocks
+from gpec.runtime.blocks import in_tiles, on_threads, one_blas_thread, run_blocks
 
 N_JOBS = [None, 1, 2, 3, -1]
 

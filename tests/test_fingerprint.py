@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpec import _files
-from gpec._fingerprint import fingerprint
 from gpec.boundary import BisectionSampler
 from gpec.explainers import Attribution, Explainer
+from gpec.runtime import archive
+from gpec.runtime.fingerprint import fingerprint
 
 FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])})
 
@@ -68,8 +68,8 @@ def test_equal_content(one, other):
 
 def test_a_tree_and_what_a_file_keeps_of_it(tmp_path):
     tree = {"a": (1, [np.arange(3), np.float32(0.5)]), "b": np.array([["x", 1], [None, 2.5]], dtype=object)}
-    _files.write(tmp_path / "file", "Test", tree)
-    assert fingerprint(_files.read(tmp_path / "file", "Test")) == fingerprint(tree)
+    archive.write(tmp_path / "file", "Test", tree)
+    assert fingerprint(archive.read(tmp_path / "file", "Test")) == fingerprint(tree)
 
 
 class Mine(Explainer):

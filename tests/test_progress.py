@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from gpec import _progress as module
-from gpec._progress import Progress
+from gpec.runtime import progress as module
+from gpec.runtime.progress import Progress
 
 
 class Recorder:

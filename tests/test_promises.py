@@ -6,9 +6,9 @@ from scipy.stats import norm
 
 from explanation_helpers import CLASSES, NAMES, explanation
 from gpec import Explanation
-from gpec.calibration import Scores
 from gpec.errors import InputError
-from gpec.promises import IntervalRule, Latent, SimilarRows, Value, mixture_quantile
+from gpec.intervals.conformal import ConformityScores
+from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value, mixture_quantile
 
 
 class Widths(IntervalRule):
@@ -163,7 +163,7 @@ K = 6
 
 
 def scores(shape, n=60, fresh=True, seed=3):
-    return Scores(np.random.default_rng(seed).gamma(2.0, size=(n, *shape)), np.ones(n), fresh)
+    return ConformityScores(np.random.default_rng(seed).gamma(2.0, size=(n, *shape)), np.ones(n), fresh)
 
 
 def mixture(shape, seed=2):
@@ -303,7 +303,7 @@ def test_mixture_quantile_in_other_units(unit):
 
 
 def test_beyond_what_approximate_scores_tell_intervals_follow_the_gaussian_process():
-    few = Scores(np.full((12, 3), 3.0), np.ones(12), fresh=False)  # enough for 12 / 13
+    few = ConformityScores(np.full((12, 3), 3.0), np.ones(12), fresh=False)  # enough for 12 / 13
     e = explanation(rule=Value(few))
     at = few.highest_level
     half = e.interval(at)[1] - e.values
@@ -311,7 +311,7 @@ def test_beyond_what_approximate_scores_tell_intervals_follow_the_gaussian_proce
     expected = half * norm.isf(0.025) / norm.isf((1 - at) / 2)
     np.testing.assert_allclose(e.upper - e.values, expected, rtol=1e-9)
     # never narrower than without scores
-    narrow = explanation(rule=Value(Scores(np.full((12, 3), 0.1), np.ones(12), fresh=False)))
+    narrow = explanation(rule=Value(ConformityScores(np.full((12, 3), 0.1), np.ones(12), fresh=False)))
     np.testing.assert_allclose(narrow.upper, explanation(rule=Value(None)).upper)
 
 

@@ -7,9 +7,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from gpec import _randomness
-from gpec._randomness import Purpose, derived_seed, make_seed, stream
 from gpec.errors import InputError, ParameterTypeError
+from gpec.runtime import randomness as _randomness
+from gpec.runtime.randomness import Purpose, derived_seed, make_seed, stream
 from package_sources import trees
 
 PURPOSES = get_args(Purpose)

@@ -92,7 +92,7 @@ def test_nothing_is_loaded_from_a_network(pages):
 
 def public_modules():
     rooms = [f"gpec.{module.name}" for module in pkgutil.iter_modules(gpec.__path__) if not module.name.startswith("_")]
-    assert {"gpec.kernels", "gpec.plots", "gpec.trust"} <= set(rooms)
+    assert {"gpec.kernels", "gpec.plots", "gpec.intervals.trust"} <= set(rooms)
     return rooms
 
 

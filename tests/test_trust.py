@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import norm
 
 from explanation_helpers import explanation
-from gpec.calibration import Scores
 from gpec.errors import InputError
-from gpec.promises import SimilarRows, Value
-from gpec.trust import firm_share, sign_certainty, trust_words
+from gpec.intervals.conformal import ConformityScores
+from gpec.intervals.rules import SimilarRows, Value
+from gpec.intervals.trust import firm_share, sign_certainty, trust_words
 
 
 def known(values, std):
@@ -78,7 +78,7 @@ def test_certainties_widen_with_the_intervals():
     values, offset = np.array([[1.0, -2.0]]), np.random.default_rng(0).normal(size=(1, 2, 5))
     plain = among_similar(values, offset, 0.4)
     ratio = plain.interval(0.95)[1] - values  # the half-width without scores
-    scores = Scores(np.tile(2 * ratio / plain.std, (40, 1)), np.ones(40), fresh=True)
+    scores = ConformityScores(np.tile(2 * ratio / plain.std, (40, 1)), np.ones(40), fresh=True)
     calibrated = among_similar(values, offset, 0.4, scores)
     np.testing.assert_allclose(calibrated.width, 2 * plain.width)
     expected = among_similar(values, 2 * offset, 0.8).sign_certainty
@@ -87,7 +87,7 @@ def test_certainties_widen_with_the_intervals():
 
 def test_firm_signs_of_a_value_are_those_whose_interval_excludes_zero():
     rng = np.random.default_rng(1)
-    scores = Scores(rng.gamma(2.0, size=(60, 3)), np.ones(60), fresh=True)
+    scores = ConformityScores(rng.gamma(2.0, size=(60, 3)), np.ones(60), fresh=True)
     e = explanation(40, values=5 * rng.normal(size=(40, 3)), rule=Value(scores))
     excludes = e.lower * e.upper > 0
     assert 5 < excludes.sum() < 115
@@ -128,7 +128,7 @@ class TestRanks:
     def test_rows_do_not_depend_on_those_beside_them(self, monkeypatch):
         e = explanation(50)
         whole = e.rank_certainty(1)
-        monkeypatch.setattr("gpec.trust._NUMBERS", 4_000)
+        monkeypatch.setattr("gpec.intervals.trust._NUMBERS", 4_000)
         np.testing.assert_array_equal(e.rank_certainty(1), whole)
         np.testing.assert_array_equal(e[7].rank_certainty(1), whole[7])
 

@@ -56,7 +56,7 @@ class Truth:
         return np.where(found <= self.rounding, 0.0, found)
 
 
-class Ground:
+class FitContext:
     """A problem, its explainer, and the truth about its test rows."""
 
     def __init__(self, table: str, kind: str, seed: int) -> None:
@@ -77,7 +77,7 @@ class Ground:
         return Clock(self.seconds, stage)
 
 
-class Case(Ground):
+class Case(FitContext):
     """With a fitted and calibrated GPEC."""
 
     def __init__(self, table: str, kind: str, seed: int) -> None:
@@ -94,7 +94,7 @@ class Case(Ground):
             self.g.calibrate(p.calibration)
         self.similar = self.g.explain(p.test)
         self.value = self.g.explain(p.test, attribution="posterior")
-        assert np.array_equal(self.g._fitted.neighbourhood.rows(p.test), self.truth.similar_rows, equal_nan=True)
+        assert np.array_equal(self.g._fitted.similarity.rows(p.test), self.truth.similar_rows, equal_nan=True)
 
     @property
     def common(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import gpec
-from benchmarks._trust.case import Case, Ground, flat, rank
+from benchmarks._trust.case import Case, FitContext, flat, rank
 from gpec.explainers import BayesLime, BayesShap, CXPlain, make_explainer
 
 ROWS = 60
@@ -97,7 +97,7 @@ METHODS = {
 }
 
 
-def calibrated_explanations(ground: Ground) -> dict[str, float | None]:
+def calibrated_explanations(ground: FitContext) -> dict[str, float | None]:
     """The same of ``calibrated-explanations``: the width of the interval of each weight of ``explain_factual``.
 
     It takes two classes and no missing values.

@@ -26,7 +26,7 @@ e = g.explain(X[450:])
 # %%
 # The first patient whose explanation is firm from end to end:
 
-share = gpec.trust.firm_share(e)
+share = gpec.intervals.trust.firm_share(e)
 firm = int(share.argmax())
 ax = gpec.plots.waterfall(e[firm])
 ax.set_title(f"Patient {X.index[450 + firm]}: {share[firm]:.0%} of the explanation is firm")

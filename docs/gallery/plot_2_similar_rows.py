@@ -23,7 +23,7 @@ g = gpec.GPEC(model, "tree", random_state=0, **few)
 g.fit(X[:300]).calibrate(X[300:450])
 new = X[450:]
 e = g.explain(new)
-loose = int(gpec.trust.firm_share(e).argsort()[3])
+loose = int(gpec.intervals.trust.firm_share(e).argsort()[3])
 
 # %%
 others = g.explain(g.similar_rows(new[loose : loose + 1]))

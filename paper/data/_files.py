@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpec._files import replacing
 from gpec.errors import CorruptFileError, MissingExtraError
+from gpec.runtime.archive import replacing
 from paper.data.errors import DownloadError
 
 __all__ = ["File", "checked", "data_folder", "is_here"]

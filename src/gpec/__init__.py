@@ -1,10 +1,10 @@
 """gpec: an honest error bar on every feature attribution."""
 
+import sys
 from typing import Any
 
 from gpec import (
     boundary,
-    calibration,
     data,
     datasets,
     distributed,
@@ -16,15 +16,16 @@ from gpec import (
     kernels,
     metrics,
     models,
-    promises,
     similar,
-    trust,
 )
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.estimator import GPEC, PAPER
 from gpec.explainers import Attribution
 from gpec.explanation import Explanation
+from gpec.intervals import conformal as calibration
+from gpec.intervals import rules as promises
+from gpec.intervals import trust
 
 __all__ = [
     "GPEC",
@@ -51,6 +52,9 @@ __all__ = [
     "similar",
     "trust",
 ]
+
+# public modules that live in a package
+sys.modules.update({f"gpec.{name}": globals()[name] for name in ("calibration", "promises", "trust")})
 
 
 def __getattr__(name: str) -> Any:

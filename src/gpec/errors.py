@@ -146,4 +146,4 @@ class StochasticExplainerWarning(UserWarning):
 
 
 class ClusterWarning(UserWarning):
-    """A cluster that has nobody to do the work."""
+    """The cluster has no workers."""

@@ -9,41 +9,34 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from gpec import _files
-from gpec._calibrating import calibrate_on, check_given, check_itself
-from gpec._explaining import (
-    answer_rows,
-    encode_rows,
-    latent,
-    likely_values,
-    make_explanation,
-    names_of_rows,
-    open_checkpoint,
-    similar_rows,
-)
-from gpec._fitted import Fitted, Layer
-from gpec._problem import open_fit, seed_of, state_problem
-from gpec._refining import mean_width, refined
-from gpec._restoring import objects_of, restore
-from gpec._settings import Settings
-from gpec._stages import (
-    Clock,
-    ask_model,
-    condition,
-    draw_rows,
-    fit_kernel,
-    keep_rows,
-    measure,
-    meet_neighbours,
-    observe_rows,
-    recall,
-    sample_boundary,
-)
 from gpec._validation import check_choice, check_count, check_level, check_positive
 from gpec.distributed._frames import explain_lazily, is_dask
 from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
-from gpec.refinement import Refinement
+from gpec.pipeline.acquisition import Refinement
+from gpec.pipeline.attributions import explain_sample
+from gpec.pipeline.boundary import sample_boundary
+from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
+from gpec.pipeline.context import check_fit_inputs, open_fit, seed_of
+from gpec.pipeline.explain import (
+    encode_rows,
+    explain_rows,
+    latent,
+    make_explanation,
+    open_checkpoint,
+    row_labels,
+    similar_rows,
+    value_intervals,
+)
+from gpec.pipeline.fitted import Fitted, OutputModel
+from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterior
+from gpec.pipeline.refine import mean_width, refined
+from gpec.pipeline.restore import objects_of, restore
+from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
+from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_rows_to_explain
+from gpec.pipeline.settings import Settings
+from gpec.runtime import archive
+from gpec.runtime.progress import Clock
 from gpec.typing import FloatArray
 
 __all__ = ["GPEC", "PAPER"]
@@ -245,33 +238,35 @@ class GPEC(BaseEstimator):
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
         seed = seed_of(settings, checkpoint)
-        problem = state_problem(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
-        with open_fit(problem, checkpoint) as kept:
-            probe = ask_model(problem, kept)
-            problem, memory = recall(problem, probe, earlier, settings.execution(kept))
-            draw, neighbourhood = draw_rows(problem, memory), meet_neighbours(problem)
-            explained = draw.known_to(problem.ground)
+        inputs = check_fit_inputs(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
+        with open_fit(inputs, checkpoint) as cache:
+            model_fingerprint = fingerprint_model(inputs, cache)
+            inputs, stage_cache = reuse_previous_fit(inputs, model_fingerprint, earlier, settings.execution(cache))
+            draw, similarity = sample_rows_to_explain(inputs, stage_cache), fit_similarity(inputs)
+            explained = draw.known_to(inputs.context)
             with clock("boundary"):  # M
-                boundary = sample_boundary(problem, probe, memory)
+                boundary = sample_boundary(inputs, model_fingerprint, stage_cache)
             with clock("explainer"):  # E, U
-                observation = observe_rows(problem, draw, explained, memory)
-            layers: list[Layer] = []
-            for output in range(problem.ground.model.n_outputs):
+                observation = explain_sample(inputs, draw, explained, stage_cache)
+            output_models: list[OutputModel] = []
+            for output in range(inputs.context.model.n_outputs):
                 with clock("geometry"):  # d_geo
-                    graph = measure(problem, boundary, output, memory)
+                    graph = build_graph(inputs, boundary, output, stage_cache)
                 with clock("kernel"):  # G, W
-                    start = layers[-1].kernel if layers else None
-                    kernel = fit_kernel(problem, graph, explained, observation, output, start)
+                    start = output_models[-1].kernel if output_models else None
+                    kernel = fit_kernel(inputs, graph, explained, observation, output, start)
                 with clock("gp"):  # K, (K + U)^-1
-                    posterior = condition(problem.ground, kernel, explained, observation, output)
-                layers.append(Layer(graph, kernel, posterior))
-            pool = keep_rows(problem, neighbourhood)
-            fitted = Fitted(problem.ground, probe, boundary, observation, tuple(layers), pool, neighbourhood)
+                    posterior = fit_posterior(inputs.context, kernel, explained, observation, output)
+                output_models.append(OutputModel(graph, kernel, posterior))
+            pool = keep_rows(inputs, similarity)
+            fitted = Fitted(
+                inputs.context, model_fingerprint, boundary, observation, tuple(output_models), pool, similarity
+            )
             with clock("calibration"):
-                fitted = replace(check_itself(fitted, memory.now), fingerprints=memory.fingerprints)
-            problem.ground.model.require_repeatable(probe.rows, probe.answer)
+                fitted = replace(loo_calibrate(fitted, stage_cache.now), fingerprints=stage_cache.fingerprints)
+            inputs.context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
         self._keep(fitted)
-        rows_resumed = kept.rows_used if kept is not None else {}
+        rows_resumed = cache.rows_used if cache is not None else {}
         self.diagnostics_ = {**fitted.diagnostics(clock.seconds), "rows_resumed": rows_resumed}
         return self
 
@@ -308,29 +303,29 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
-        fitted.calibration.require_told(attribution, level)
+        fitted.calibration.require_enough_calibration_rows(attribution, level)
         rows = encode_rows(fitted, X, settings.n_jobs)
-        clock, rows_before = Clock(), fitted.ground.model.n_rows
-        with open_checkpoint(checkpoint, "explain", fitted, rows, {"the kind of attribution": attribution}) as kept:
-            now = settings.execution(kept)
+        clock, rows_before = Clock(), fitted.context.model.n_rows
+        with open_checkpoint(checkpoint, "explain", fitted, rows, {"the kind of attribution": attribution}) as cache:
+            now = settings.execution(cache)
             with clock("explainer"):  # E
-                answer = answer_rows(fitted, rows.encoded, now) if attribution == "explainer" else None
+                answer = explain_rows(fitted, rows.encoded, now) if attribution == "explainer" else None
             with clock("gp"):  # k (K + U)^-1 k
-                if fitted.neighbourhood is None:
+                if fitted.similarity is None:
                     found = latent(fitted, rows, answer, now)
                 elif answer is None:
-                    found = likely_values(fitted, rows, now)
+                    found = value_intervals(fitted, rows, now)
                 else:
-                    found = similar_rows(fitted, fitted.neighbourhood, rows, answer, now)
+                    found = similar_rows(fitted, fitted.similarity, rows, answer, now)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
             "attribution": attribution,
-            "model_rows": fitted.ground.model.n_rows - rows_before,
+            "model_rows": fitted.context.model.n_rows - rows_before,
             "seconds": clock.seconds,
             "clamped": found.n_clamped,
-            "rows_resumed": kept.rows_used if kept is not None else {},
+            "rows_resumed": cache.rows_used if cache is not None else {},
         }
-        return make_explanation(fitted, rows, found, level, names_of_rows(X), diagnostics)
+        return make_explanation(fitted, rows, found, level, row_labels(X), diagnostics)
 
     __call__ = explain
 
@@ -355,8 +350,8 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         rows = encode_rows(fitted, X, settings.n_jobs)
         given = check_given(fitted, attributions, len(rows))
-        with open_checkpoint(checkpoint, "calibrate", fitted, rows) as kept:
-            calibration = calibrate_on(fitted, rows, given, settings.execution(kept))
+        with open_checkpoint(checkpoint, "calibrate", fitted, rows) as cache:
+            calibration = calibrate_on(fitted, rows, given, settings.execution(cache))
         self._fitted = replace(fitted, calibration=calibration)
         return self
 
@@ -366,10 +361,10 @@ class GPEC(BaseEstimator):
         They are the rows that intervals of ``explain`` are about; explaining them checks these intervals.
         """
         fitted = self._require_fitted()
-        if fitted.neighbourhood is None:
+        if fitted.similarity is None:
             raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
-        similar = fitted.neighbourhood.rows(encode_rows(fitted, X).encoded)
-        return fitted.ground.schema.decode(similar.reshape(-1, similar.shape[2]))
+        similar = fitted.similarity.rows(encode_rows(fitted, X).encoded)
+        return fitted.context.schema.decode(similar.reshape(-1, similar.shape[2]))
 
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
         """Explain the rows that narrow the intervals of ``X`` most, and learn from them.
@@ -394,8 +389,8 @@ class GPEC(BaseEstimator):
             check_positive("target", target)
         rows = encode_rows(fitted, X, now.n_jobs)
         new: list[FloatArray] = []
-        model, told, clock = fitted.ground.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
-        n_rows, n_calls = told["model_rows"] - model.n_rows, told["model_calls"] - model.n_calls
+        model, earlier, clock = fitted.context.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
+        n_rows, n_calls = earlier["model_rows"] - model.n_rows, earlier["model_calls"] - model.n_calls
         with clock("refine"):
             before = after = mean_width(fitted, rows, now)
             while len(new) < n and (target is None or after > target):
@@ -407,15 +402,15 @@ class GPEC(BaseEstimator):
                 after = mean_width(fitted, rows, now)
         self._keep(fitted)
         spent = {"model_rows": n_rows + model.n_rows, "model_calls": n_calls + model.n_calls}
-        self.diagnostics_ = {**told, **fitted.diagnostics_of_rows(), **spent, "seconds": clock.seconds}
-        X_refined = fitted.ground.schema.decode(np.array(new).reshape(len(new), rows.encoded.shape[1]))
+        self.diagnostics_ = {**earlier, **fitted.diagnostics_of_rows(), **spent, "seconds": clock.seconds}
+        X_refined = fitted.context.schema.decode(np.array(new).reshape(len(new), rows.encoded.shape[1]))
         self.refinement_ = Refinement(X_refined, before, after)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the model and the explainer to a file; no pickle."""
         tree = {"fitted": self._require_fitted().state(), "diagnostics": self.diagnostics_}
-        _files.write(path, _KIND, tree)
+        archive.write(path, _KIND, tree)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None, similar: Any = None) -> GPEC:
@@ -424,7 +419,7 @@ class GPEC(BaseEstimator):
         ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name, ``similar`` if it was a
         function.
         """
-        tree = _files.read(path, _KIND)
+        tree = archive.read(path, _KIND)
         try:
             state, diagnostics = tree["fitted"], tree["diagnostics"]
             parameters = {**objects_of(state), **state["settings"], "random_state": int(state["seed"])}
@@ -442,10 +437,10 @@ class GPEC(BaseEstimator):
         return g
 
     def __sklearn_clone__(self) -> GPEC:
-        kept = {"model", "explainer", "boundary"}  # by reference: the user's fitted model stays fitted
+        cache = {"model", "explainer", "boundary"}  # by reference: the user's fitted model stays fitted
         parameters = self.get_params(deep=False)
         return type(self)(
-            **{name: value if name in kept else clone(value, safe=False) for name, value in parameters.items()}
+            **{name: value if name in cache else clone(value, safe=False) for name, value in parameters.items()}
         )
 
     def _forget(self) -> Fitted | None:
@@ -456,21 +451,21 @@ class GPEC(BaseEstimator):
         return earlier
 
     def _keep(self, fitted: Fitted) -> None:
-        ground, layers, seen = fitted.ground, fitted.layers, fitted.observation
+        context, output_models, seen = fitted.context, fitted.output_models, fitted.observation
         self._fitted = fitted
         self.boundary_ = fitted.boundary
         for name in ("graph", "kernel", "posterior"):
-            each = tuple(getattr(layer, name) for layer in layers)
+            each = tuple(getattr(output_model, name) for output_model in output_models)
             setattr(self, f"{name}_", each if len(each) > 1 else each[0])
-        self.X_explained_ = ground.schema.decode(seen.rows)
+        self.X_explained_ = context.schema.decode(seen.rows)
         self.explained_weights_ = seen.draw.weights.copy()
         # copies: what users do with them must not reach a later fit
-        self.attributions_ = replace(seen.attribution, variance=seen.U).at_the_door().map(np.copy)
-        if not ground.model.is_regressor:
-            self.classes_ = ground.model.classes
-        self.n_features_in_ = ground.schema.n_features
-        if ground.schema.labels is not None:
-            self.feature_names_in_ = np.array(ground.schema.names, dtype=object)
+        self.attributions_ = replace(seen.attribution, variance=seen.U).squeeze_single_output().map(np.copy)
+        if not context.model.is_regressor:
+            self.classes_ = context.model.classes
+        self.n_features_in_ = context.schema.n_features
+        if context.schema.labels is not None:
+            self.feature_names_in_ = np.array(context.schema.names, dtype=object)
 
     def _require_fitted(self) -> Fitted:
         if not hasattr(self, "_fitted"):

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpec import _files, trust
 from gpec._validation import check_level
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
-from gpec.promises import IntervalRule, Latent
+from gpec.intervals import trust
+from gpec.intervals.rules import IntervalRule, Latent
+from gpec.runtime import archive
 from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
@@ -274,12 +275,12 @@ class Explanation:
         """Write to a file; :meth:`load` reads it without the model."""
         tree = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {name: _plain(tree[name]) for name in ("data", "row_names")}
-        _files.write(path, "Explanation", {**tree, "rule": self.rule.state(), **plain})
+        archive.write(path, "Explanation", {**tree, "rule": self.rule.state(), **plain})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read what :meth:`save` wrote."""
-        tree = _files.read(path, "Explanation")
+        tree = archive.read(path, "Explanation")
         try:
             tree["axes"] = tuple(tree["axes"])
             if isinstance(tree["row_names"], list):

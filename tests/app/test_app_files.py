@@ -11,8 +11,6 @@ import pytest
 
 import gpec
 from explanation_helpers import CLASSES, explanation
-from gpec import _files
-from gpec._fingerprint import fingerprint
 from gpec._numbers import number
 from gpec.app import _opened
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
@@ -20,6 +18,8 @@ from gpec.app._drawing import plain
 from gpec.app._opened import Library, read_opened
 from gpec.app._rows import selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
+from gpec.runtime import archive as files
+from gpec.runtime.fingerprint import fingerprint
 
 ALL = ["high", "medium", "low"]
 
@@ -103,7 +103,7 @@ def bomb():
 
 def test_a_small_archive_that_unpacks_to_much_is_refused(monkeypatch):
     monkeypatch.setattr(_opened, "_LARGEST_UNPACKED", 2 * 2**20)
-    monkeypatch.setattr(_files, "read", lambda *_: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(files, "read", lambda *_: pytest.fail("it was unpacked"))
     content = bomb()
     assert len(content) < 2**14
     with pytest.raises(InputError, match=r"zeros\.gpec unpacks to more than 2 MB"):
@@ -137,7 +137,7 @@ def test_a_pickle_is_not_run(tmp_path):
 
 def signed(body):
     """An archive whose checksum is right."""
-    return _files._MAGIC + fingerprint(body).encode() + b"\n" + body
+    return files._MAGIC + fingerprint(body).encode() + b"\n" + body
 
 
 def test_damaged_files_give_a_sentence(saved):
@@ -217,7 +217,7 @@ def judged(tmp_path, firm):
 def test_rows_are_sorted_by_trust(tmp_path):
     opened = judged(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
     np.testing.assert_allclose(opened.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
-    assert gpec.trust.row_levels(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
+    assert gpec.intervals.trust.row_levels(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
     assert selected_rows(opened, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
     assert selected_rows(opened, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
     assert selected_rows(opened, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
@@ -237,7 +237,7 @@ def test_classes_have_their_own_trust(saved):
     assert opened.outputs == CLASSES
     e, firm = opened.of_output(2)
     assert e.shape == (5, 3)
-    np.testing.assert_array_equal(firm, gpec.trust.firm_share(explanation(classes=4)[:, :, 2]))
+    np.testing.assert_array_equal(firm, gpec.intervals.trust.firm_share(explanation(classes=4)[:, :, 2]))
 
 
 def test_bars_and_table_show_the_numbers():

@@ -6,7 +6,7 @@ from boundary_helpers import Recorder, draw, gauss, plane
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from gpec.boundary._nudge import Nudge
+from gpec.boundary._nudge import Jitter
 from gpec.data import Schema
 from gpec.models import Model
 
@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 def nudged(Z, seed=0, unit=1.0, standardize=True, way=1):
-    nudge = Nudge(Schema.learn(Z, standardize=standardize)[0], Z, unit)
+    nudge = Jitter(Schema.learn(Z, standardize=standardize)[0], Z, unit)
     nudge.way *= way
     return nudge.moved(Z, np.random.default_rng(seed))
 
@@ -90,7 +90,7 @@ def test_rows_keep_their_predicted_class(name, kind):
     y = ((rank * 7 // N) % 2 ^ (Z[:, 1] > 1) ^ (Z[:, 2] > 1)).astype(int)
     trees, schema = fitted(kind, Z, y), Schema.learn(Z)[0]
     model = Model(trees.predict_proba, schema)
-    nudge = Nudge(schema, Z, 1.0)
+    nudge = Jitter(schema, Z, 1.0)
     nudge.choose_way(model, np.random.default_rng(1).permutation(Z))
     for seed in range(3):
         lost = model.labels(nudge.moved(Z, np.random.default_rng(seed))) != model.labels(Z)
@@ -115,7 +115,7 @@ def test_the_model_chooses_the_way_of_each_column(first, second):
     Z[::50, 0] = np.nan
     schema = Schema.learn(Z, categorical_features=[3])[0]
     model = Model(lambda rows: (0.4 + 0.2 * np.nan_to_num(one(rows[:, 0])) + 0.2 * two(rows[:, 1])).clip(0, 1), schema)
-    nudge = Nudge(schema, Z, 1.0)
+    nudge = Jitter(schema, Z, 1.0)
     nudge.choose_way(model, Z)
     # a smooth column goes along with the other one
     ways = {way_of_one if first != "is smooth" else way_of_two, way_of_two if second != "is smooth" else way_of_one}
@@ -133,7 +133,7 @@ def test_nothing_is_asked_where_nothing_can_move():
     frame = np.tile([[0.0, 5.0], [1.0, 5.0]], (20, 1))
     schema = Schema.learn(frame, categorical_features=[0])[0]
     model = Model(lambda rows: rows[:, 0], schema)
-    nudge = Nudge(schema, frame, 1.0)
+    nudge = Jitter(schema, frame, 1.0)
     nudge.choose_way(model, frame)
     assert model.n_rows == 0
     np.testing.assert_array_equal(nudge.moved(frame, np.random.default_rng(0)), frame)
@@ -144,7 +144,7 @@ def test_few_rows_are_spent_on_many_columns():
     schema = Schema.learn(Z)[0]
     jumpy = set(Z.ravel().tolist())
     model = Model(lambda rows: np.isin(rows, list(jumpy)).mean(axis=1), schema)  # each value stands alone
-    nudge = Nudge(schema, Z, 1.0)
+    nudge = Jitter(schema, Z, 1.0)
     nudge.choose_way(model, Z)
     assert not nudge.way.any()
     assert model.n_rows <= 3 * 128 + 2 * 4_096
@@ -179,7 +179,7 @@ def test_missing_values_stay_missing():
 def test_rows_outside_of_a_block_of_rows_count():
     """Neighbouring values are those of all rows, not of the rows that are moved together."""
     Z = np.arange(1_000.0)[:, None]
-    moved = Nudge(Schema.learn(Z)[0], Z, 1e6).moved(Z[::100], np.random.default_rng(0))
+    moved = Jitter(Schema.learn(Z)[0], Z, 1e6).moved(Z[::100], np.random.default_rng(0))
     assert (moved[:, 0] - Z[::100, 0] <= 0.01).all()
 
 

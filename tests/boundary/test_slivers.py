@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpec.boundary._ruler import Ruler
+from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import bisect
 from gpec.data import Schema
 from gpec.models import Model
@@ -25,7 +25,7 @@ def crossings(clear, unit):
     schema, Z = Schema.learn(np.concatenate((A, B)), standardize=False)
     model = Model(lambda rows: striped(rows / unit), schema)
     model.labels(Z)
-    ruler = Ruler(unit, 1e-6 * unit, clear * unit)
+    ruler = SearchScale(unit, 1e-6 * unit, clear * unit)
     sample, _ = bisect(model, A, B, np.zeros(300, dtype=np.int64), ruler, rng)
     assert len(sample) == 300
     return sample.points[:, 0] / unit

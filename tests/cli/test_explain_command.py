@@ -159,7 +159,7 @@ def test_progress(folder, words, disable, monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("gpec._progress.tqdm", Bar)
+    monkeypatch.setattr("gpec.runtime.progress.tqdm", Bar)
     result = call("fit", "train.csv", "--model", "credit_model:model", "--out", "g.gpec", *QUICK[:-1], *words)
     assert result.exit_code == 0, result.output
     assert seen == {disable}

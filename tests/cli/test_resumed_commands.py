@@ -5,10 +5,10 @@ import pytest
 from cli_helpers import QUICK, call, explain, table
 
 import gpec
-from gpec import _files
-from gpec._fingerprint import fingerprint
 from gpec.cli import _inputs
 from gpec.models._remote import RemoteModel
+from gpec.runtime import archive
+from gpec.runtime.fingerprint import fingerprint
 from inference_server import Server, serving
 
 FLOATS = [{"name": "rows", "datatype": "FP64", "shape": [-1, 3]}]
@@ -22,7 +22,7 @@ def impatient(monkeypatch):
         return RemoteModel(address, waits=(), timeout=10.0)
 
     monkeypatch.setattr("gpec.cli._work.open_model", open_remote)
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
     monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 2_000)
 
 
@@ -136,7 +136,7 @@ def fit(model, *words):
 
 def content(path):
     """What a command wrote, but for how long it took."""
-    return fingerprint(_files.read(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
+    return fingerprint(archive.read(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
 
 
 @pytest.mark.parametrize("command", ["fit", "explain"])

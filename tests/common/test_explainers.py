@@ -67,7 +67,7 @@ def test_same_seed_same_bits_and_another_seed_others(make_one, wide):
     assert (first.variance is None) == (again.variance is None)
     if first.variance is not None:
         assert np.array_equal(first.variance, again.variance)
-    other = explainer.explain(wide[:5], seed=4).at_the_door()
+    other = explainer.explain(wide[:5], seed=4).squeeze_single_output()
     assert other.values.shape == first.values.shape
     # one that does not know beforehand is random where it says that it has a variance
     draws = first.variance.max() > 0 if explainer.stochastic is None else explainer.stochastic

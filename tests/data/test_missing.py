@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpec import _files
 from gpec.data import Rows, Schema, same_values
 from gpec.errors import InputError
+from gpec.runtime import archive
 
 
 def with_holes(values, marker, dtype=object, every=4):
@@ -73,8 +73,8 @@ def test_the_model_gets_the_same_types_and_the_same_markers():
 def test_a_file_keeps_it(tmp_path):
     X = frame_with_holes()
     schema, Z = Schema.learn(X)
-    _files.write(tmp_path / "schema", "schema", {"state": schema.state(), "Z": Z})
-    tree = _files.read(tmp_path / "schema", "schema")
+    archive.write(tmp_path / "schema", "schema", {"state": schema.state(), "Z": Z})
+    tree = archive.read(tmp_path / "schema", "schema")
     for twin in (Schema.from_state(tree["state"]), Schema.from_state(through_json(schema.state()))):
         np.testing.assert_array_equal(twin.encode(X), tree["Z"])
         np.testing.assert_array_equal(twin.embed(Z), schema.embed(Z))

@@ -18,9 +18,9 @@ from sklearn.linear_model import LogisticRegression
 
 import gpec
 from extras import torch, xgboost
-from gpec._sending import send
 from gpec.distributed import explain_parquet
 from gpec.errors import ClusterError, ClusterWarning
+from gpec.runtime.payload import send
 from small_models import curved, slopes
 
 dd = pytest.importorskip("dask.dataframe")
@@ -235,7 +235,7 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
 
 
 def test_workers_with_another_version_are_not_used(fitted, parquet, tmp_path, client, monkeypatch):
-    monkeypatch.setattr("gpec._sending.__version__", "9.9.9")
+    monkeypatch.setattr("gpec.runtime.payload.__version__", "9.9.9")
     with pytest.raises(ClusterError, match=r"^Here is gpec 9.9.9, but the worker tcp://\S+ has gpec \d.*same version"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 

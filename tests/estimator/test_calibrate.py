@@ -62,7 +62,7 @@ class TestScores:
         explained = np.vstack(seen)
         assert len(explained) == 120  # each row, and one of its similar rows
         np.testing.assert_array_equal(explained[:60], fresh)
-        near = g._fitted.neighbourhood.rows(fresh)
+        near = g._fitted.similarity.rows(fresh)
         which = [(near[i] == explained[60 + i]).all(axis=1).argmax() for i in range(60)]
         assert all((near[i] == explained[60 + i]).all(axis=1).any() for i in range(60))
         assert len(set(which)) > 5  # drawn at random
@@ -128,7 +128,7 @@ class TestCoverage:
             e = g.explain(new, attribution=attribution, confidence_level=0.9)
             truth = rough(new)
             if attribution == "explainer":
-                near = g._fitted.neighbourhood.rows(new)
+                near = g._fitted.similarity.rows(new)
                 truth = rough(near[np.arange(each), rng.integers(10, size=each)])
             covered += ((e.lower <= truth) & (truth <= e.upper)).sum(axis=0)
             narrower += (np.abs(truth - e.values) <= 0.35 * e.width).sum(axis=0)

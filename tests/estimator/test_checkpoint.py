@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import gpec
-from gpec import _checkpoint, _files
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ModelMismatchError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
+from gpec.runtime import archive
+from gpec.runtime import checkpoint as _checkpoint
 from small_models import curved, slopes
 
 KINDS = ["explainer", "posterior"]
@@ -23,8 +24,8 @@ def small_blocks(monkeypatch):
     """Blocks of seven rows where there would be one of all."""
     monkeypatch.setattr(CallableExplainer, "rows_at_once", 7)
     monkeypatch.setattr(KernelShap, "rows_at_once", 7)
-    monkeypatch.setattr("gpec._explaining._BLOCK", 11)
-    monkeypatch.setattr("gpec._changes._BLOCK", 5)
+    monkeypatch.setattr("gpec.pipeline.explain._BLOCK", 11)
+    monkeypatch.setattr("gpec.pipeline.prediction._BLOCK", 5)
 
 
 def same(one, other):
@@ -170,7 +171,7 @@ class TestOtherWork:
             g.explain(X[:5], checkpoint=kept)
 
     def test_garbled_block(self, g, X, kept):
-        _files.write(next(kept.glob("blocks-*")), "Blocks", {"blocks": [{"stage": "posterior"}]})
+        archive.write(next(kept.glob("blocks-*")), "Blocks", {"blocks": [{"stage": "posterior"}]})
         with pytest.raises(CorruptFileError, match="garbles"):
             g.explain(X[:5], checkpoint=kept)
 
@@ -178,12 +179,12 @@ class TestOtherWork:
 SCRIPT = """
 import os, signal, sys
 import numpy as np
-import gpec, gpec._checkpoint
+import gpec, gpec.runtime.checkpoint
 from small_models import curved, slopes
 from gpec.explainers.adapters import CallableExplainer
 
 CallableExplainer.rows_at_once = 3
-gpec._checkpoint._SECONDS = 0.0
+gpec.runtime.checkpoint._SECONDS = 0.0
 count = dict.fromkeys(["explained", "written"], 0)
 
 def dies(moment):

@@ -7,10 +7,11 @@ import pytest
 from scipy.special import expit
 
 import gpec
-from gpec._problem import state_problem
-from gpec._settings import Settings
-from gpec._stages import Memory, draw_rows
 from gpec.explainers import ExactShapley
+from gpec.pipeline.context import check_fit_inputs
+from gpec.pipeline.fitted import StageCache
+from gpec.pipeline.sampling import sample_rows_to_explain
+from gpec.pipeline.settings import Settings
 
 
 def rare(X):
@@ -39,8 +40,10 @@ def draws(X, n, seed, model=rare, earlier=None):
         gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
     )
     if earlier is not None:
-        earlier = SimpleNamespace(fingerprints={"ground": ""}, observation=SimpleNamespace(draw=earlier))
-    return draw_rows(state_problem(model, settings, seed, X, None, None, None), Memory({"ground": ""}, earlier))
+        earlier = SimpleNamespace(fingerprints={"context": ""}, observation=SimpleNamespace(draw=earlier))
+    return sample_rows_to_explain(
+        check_fit_inputs(model, settings, seed, X, None, None, None), StageCache({"context": ""}, earlier)
+    )
 
 
 def test_rare_class_is_among_the_explained_rows(data):
@@ -162,7 +165,7 @@ def test_intervals_on_predicted_positives(data):
     rows, found = data.unseen[:40], {}
     for draw in ("output", "uniform"):
         g = fitted(data.X, draw=draw)
-        truth = ExactShapley().fit(rare, g._fitted.ground.background)(rows).values
+        truth = ExactShapley().fit(rare, g._fitted.context.background)(rows).values
         e = g.explain(rows, attribution="posterior")
         error = float(np.sqrt(np.mean((e.values - truth) ** 2)))
         found[draw] = (gpec.metrics.coverage(truth, e.lower, e.upper), error)

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import expit
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec import _explaining
 from gpec.errors import InputError, NumericalError
 from gpec.explainers import ShapleySampling
 from gpec.gp import ExactPosterior, LowRankPosterior, conditioning
 from gpec.kernels import RBF
+from gpec.pipeline import explain as _explaining
 
 
 def test_values_are_the_explainers(make, models, X):

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import gpec
-from gpec._randomness import stream
 from gpec.boundary import BoundarySample
 from gpec.data import Schema
 from gpec.explainers import Attribution, Explainer
 from gpec.gp import ExactPosterior, fit_parameters
 from gpec.kernels import EG, RBF, WEG
+from gpec.runtime.randomness import stream
 
 
 def test_fitted_attributes(make, models, X):
@@ -87,7 +87,7 @@ def test_diagnostics(make, models, counting, X):
 
 def test_seconds_are_those_of_the_stage(make, models, X, monkeypatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr(gpec._stages, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    monkeypatch.setattr(gpec.runtime.progress, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
     g = make(models.three_classes, models.slopes_of_three).fit(X)
     once, each = ("explainer", "boundary", "calibration"), ("geometry", "kernel", "gp")
     assert g.diagnostics_["seconds"] == {**dict.fromkeys(once, 1.0), **dict.fromkeys(each, 3.0)}

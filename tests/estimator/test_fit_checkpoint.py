@@ -7,14 +7,14 @@ import pytest
 
 import gpec
 from fit_bits import bits
-from gpec import _files
-from gpec._checkpoint import Checkpoint
 from gpec.boundary import BisectionSampler, LevelSetSampler
 from gpec.errors import ModelCallError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
 from gpec.explainers.cxplain import CXPlain
 from gpec.kernels import RBF, WEG
+from gpec.runtime import archive
+from gpec.runtime.checkpoint import Checkpoint
 from gpec.similar import NearestRows
 from small_models import curved, slopes, slopes_of_three, three_classes
 
@@ -24,7 +24,7 @@ def small_blocks(monkeypatch):
     """Blocks of seven rows where there would be one of all; each is kept at once."""
     for kind in (CallableExplainer, KernelShap, ShapleySampling):
         monkeypatch.setattr(kind, "rows_at_once", 7)
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_interrupted_again_and_again_the_fit_is_the_same(make_auto, interrupted,
     assert {"model", "boundary"} < set(resumed)
     runs = {f"explainer {run}" for run in range(3)}
     assert set(resumed) <= {"model", "boundary", "drawn rows", "similar rows"} | runs
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 1e9)  # all is written at the end, unchanged
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 1e9)  # all is written at the end, unchanged
     assert bits(fit("late")) == expected
     assert bits(fit("late")) == expected
 
@@ -183,7 +183,7 @@ def test_a_seed_that_was_drawn_is_that_of_the_first_call(make, interrupted, X, t
         try:
             return g.fit(X, checkpoint=tmp_path / "kept")
         finally:
-            seeds.append(_files.read(tmp_path / "kept" / "_identity.gpec", "Checkpoint")["notes"]["seed"])
+            seeds.append(archive.read(tmp_path / "kept" / "_identity.gpec", "Checkpoint")["notes"]["seed"])
 
     again, attempts = interrupted(fit, 10)
     assert attempts > 2

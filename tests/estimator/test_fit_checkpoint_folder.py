@@ -16,7 +16,7 @@ from small_models import curved, slopes, three_classes
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """What is done is kept at once."""
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_a_disk_that_is_full(make, X, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     make().fit(X, checkpoint=tmp_path / "kept")
-    monkeypatch.setattr("gpec._files.replacing", full)
+    monkeypatch.setattr("gpec.runtime.archive.replacing", full)
     with pytest.raises(
         CheckpointError,
         match=r"Cannot write the checkpoint .*: No space left on device; give",
@@ -184,13 +184,13 @@ def test_a_disk_that_is_full(make, X, tmp_path, monkeypatch):
 def test_an_error_comes_before_that_of_a_full_disk(make, counting, X, tmp_path, monkeypatch):
     def breaks(call, rows):
         if call == 5:
-            monkeypatch.setattr("gpec._files.replacing", full)
+            monkeypatch.setattr("gpec.runtime.archive.replacing", full)
             raise ConnectionError("no answer")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 1e9)  # nothing is written before the end
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 1e9)  # nothing is written before the end
     with pytest.raises(ModelCallError, match="no answer") as error:
         make(counting(curved, before=breaks)).fit(X, checkpoint=tmp_path / "kept")
     assert "No space left on device" in error.value.__notes__[0]

@@ -8,7 +8,7 @@ from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.kernels import RBF, Matern, Output
-from gpec.refinement import choose_rows
+from gpec.pipeline.acquisition import choose_rows
 from gpec.report._facts import facts_of
 from gpec.similar import MeasurementError, NearestRows
 
@@ -124,9 +124,9 @@ def test_diagnostics_follow(make_auto, models, counting, X, tmp_path):
     assert dict(facts_of(e, g))["Rows explained to learn from"] == "58"
     assert second["model_rows"] == first["model_rows"] + model.n_rows - rows
     assert second["model_calls"] == first["model_calls"] + model.n_calls - calls
-    assert second["left_out_R2"] == g._fitted.skill != first["left_out_R2"]
+    assert second["left_out_R2"] == g._fitted.loo_r2 != first["left_out_R2"]
     assert second["condition"] == [g.posterior_.condition] != first["condition"]
-    learned = g._fitted.difficulty is not None
+    learned = g._fitted.normalizer is not None
     assert second["difficulty"] == ("learned from left-out rows" if learned else "predicted deviation")
     assert second["seconds"]["refine"] > 0
     assert second["seconds"]["boundary"] == first["seconds"]["boundary"]
@@ -185,7 +185,7 @@ def test_a_file_keeps_at_most_2000_rows_for_it(make, models, tmp_path):
     g = make(similar=NearestRows()).fit(X)
     g.save(tmp_path / "near")
     near = gpec.GPEC.load(tmp_path / "near", model=models.curved, explainer=models.slopes)._fitted
-    assert near.pool is near.neighbourhood.pool  # not there twice
+    assert near.pool is near.similarity.pool  # not there twice
 
 
 def test_a_row_with_missing_values_is_explained_once(models):

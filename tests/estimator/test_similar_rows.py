@@ -20,8 +20,8 @@ def noisy_slopes(X):
 
 def features_of(g, output=0):
     """Kernel and posterior of one output, its explained rows, and what was observed there."""
-    layer, seen = g._fitted.layers[output], g._fitted.observation
-    return layer, seen.attribution.values[:, :, output], seen.U[:, :, output]
+    output_model, seen = g._fitted.output_models[output], g._fitted.observation
+    return output_model, seen.attribution.values[:, :, output], seen.U[:, :, output]
 
 
 def conditional(K, h, y, free_mean):
@@ -46,16 +46,16 @@ def by_hand(g, x, y, u, others, output=0, total=None, known=False):
 
     Twice: with all noise, and as if there were none.
     """
-    layer, Y, U = features_of(g, output)
-    ground, parameters = g._fitted.ground, layer.posterior.parameters
+    output_model, Y, U = features_of(g, output)
+    context, parameters = g._fitted.context, output_model.posterior.parameters
     seen = g._fitted.observation.rows
     d = Y.shape[1]
     mean, variance, quiet = (np.empty((len(others), d)) for _ in range(3))
     for k, other in enumerate(others):
-        rows = ground.rows(np.vstack((seen, *(() if known else (x[None],)), other[None])))
+        rows = context.rows(np.vstack((seen, *(() if known else (x[None],)), other[None])))
         for f in range(d):
             s, g_ = parameters.scale[f], parameters.nugget[f] + 1e-12
-            K = s * layer.kernel.gram(rows, f if layer.kernel.varies_by_feature else None)
+            K = s * output_model.kernel.gram(rows, f if output_model.kernel.varies_by_feature else None)
             told = Y[:, f] if known else np.append(Y[:, f], y[f])
             noise = np.concatenate((U[:, f], [u[f]] if known else [u[f], u[f]]))
             mean[k, f], variance[k, f] = conditional(K, s * g_ + noise, told, parameters.free_mean)
@@ -89,13 +89,13 @@ def test_the_interval_is_that_of_the_full_conditional(make_auto, X, kernel, nois
     e = g.explain(rows)
     assert e.promise == "similar rows"
     np.testing.assert_array_equal(e.values, slopes(rows))
-    similar = g._fitted.neighbourhood.rows(rows)
+    similar = g._fitted.similarity.rows(rows)
     u = g._fitted.observation.U.mean(axis=(0, 2)) * np.ones((len(rows), 3))
     if noise == "by row":
         u = noisy_slopes(rows)[1]
     for i, x in enumerate(rows):
         mean, variance, quiet = by_hand(g, x, e.values[i], u[i], similar[i], known=where == "explained")
-        unit = np.sqrt(g._fitted.layers[0].posterior.scale)
+        unit = np.sqrt(g._fitted.output_models[0].posterior.scale)
         np.testing.assert_allclose(e.rule.offset[i].T / unit, (mean - e.values[i]) / unit, atol=1e-5)
         np.testing.assert_allclose(e.rule.deviation[i].T ** 2 / unit**2, variance / unit**2, rtol=1e-4, atol=1e-9)
         square = ((mean - e.values[i]) ** 2 + variance).mean(axis=0)
@@ -112,9 +112,9 @@ def test_attributions_that_add_up_are_conditioned_on_their_sum(make_auto, X, ker
     assert g._fitted.observation.adds_up_to == "probability"
     rows = X[:2] + 0.05
     e = g.explain(rows)
-    similar = g._fitted.neighbourhood.rows(rows)
+    similar = g._fitted.similarity.rows(rows)
     u = np.zeros_like(e.values) if e.explainer_variance is None else e.explainer_variance
-    unit = np.sqrt(g._fitted.layers[0].posterior.scale)
+    unit = np.sqrt(g._fitted.output_models[0].posterior.scale)
     for i, x in enumerate(rows):
         total = curved(similar[i]) - e.base_values[i]
         mean, variance, quiet = by_hand(g, x, e.values[i], u[i], similar[i], total=total)
@@ -134,8 +134,8 @@ def test_values_of_the_posterior_add_up(make_auto, X, explainer):
     e = g.explain(rows, attribution="posterior")
     assert e.promise == "value"
     np.testing.assert_allclose(e.values.sum(axis=1) + e.base_values, curved(rows), atol=1e-9)
-    layer, _, U = features_of(g)
-    found = layer.posterior.predict(g._fitted.ground.rows(rows))
+    output_model, _, U = features_of(g)
+    found = output_model.posterior.predict(g._fitted.context.rows(rows))
     u, ones = U.mean(axis=0), np.ones(3)
     for i in range(5):
         S = np.diag(found.variance[i] + u)
@@ -149,7 +149,7 @@ def test_values_that_do_not_add_up_are_not_made_to(make_auto, X):
     g = make_auto(noise=0.01).fit(X)
     assert g._fitted.observation.adds_up_to is None
     e = g.explain(X[:5] + 0.05, attribution="posterior")
-    found = g.posterior_.predict(g._fitted.ground.rows(X[:5] + 0.05))
+    found = g.posterior_.predict(g._fitted.context.rows(X[:5] + 0.05))
     np.testing.assert_allclose(e.values, found.mean, atol=1e-12)
     np.testing.assert_allclose(e.variance, found.variance + 0.01, rtol=1e-9)
     np.testing.assert_allclose(e.boundary_variance, found.boundary_variance, rtol=1e-9)
@@ -254,7 +254,7 @@ class TestCost:
 def test_blocks_and_threads_do_not_matter(make_auto, X, monkeypatch):
     g = make_auto(explainer=noisy_slopes).fit(X)
     whole = g.explain(X[:40])
-    monkeypatch.setattr("gpec._changes._BLOCK", 7)
+    monkeypatch.setattr("gpec.pipeline.prediction._BLOCK", 7)
     for n_jobs in (None, 3):
         parts = g.set_params(n_jobs=n_jobs).explain(X[:40])
         np.testing.assert_allclose(parts.rule.offset, whole.rule.offset, atol=1e-9)
@@ -269,7 +269,7 @@ def test_several_classes_are_each_their_own(make_auto, X):
     e = g.explain(rows)
     assert e.shape == (2, 3, 3)
     assert e.rule.offset.shape == (2, 3, 3, 10)
-    similar = g._fitted.neighbourhood.rows(rows)
+    similar = g._fitted.similarity.rows(rows)
     for c in range(3):
         unit = np.sqrt(g.posterior_[c].scale)
         mean, variance, _ = by_hand(g, rows[1], e.values[1, :, c], np.zeros(3), similar[1], output=c)
@@ -322,7 +322,7 @@ def test_the_predicted_change_follows_the_true_one(make_auto, X):
     g = make_auto(explainer=bent, n_explained=150).fit(many)
     rows = np.random.default_rng(6).normal(size=(40, 3))
     e = g.explain(rows)
-    similar = g._fitted.neighbourhood.rows(rows)
+    similar = g._fitted.similarity.rows(rows)
     change = bent(similar.reshape(-1, 3)).reshape(40, 10, 3) - bent(rows)[:, None]
     size = np.sqrt((change**2).mean(axis=1))
     for f in range(3):

@@ -8,10 +8,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import gpec
-from gpec._execution import on_threads
 from gpec.data import Rows
 from gpec.gp._gram import Gram
 from gpec.kernels import RBF
+from gpec.runtime.blocks import on_threads
 
 
 class Crowd:
@@ -38,20 +38,20 @@ KINDS = pytest.mark.parametrize("kind", [{}, {"model_output": "value"}], ids=["c
 @pytest.mark.parametrize("attribution", ["explainer", "posterior"])
 def test_blocks_ask_at_once(make_auto, models, X, monkeypatch, kind, attribution):
     """Kernels ask for similar rows and, of a regressor, for exchanged features, each block for its own."""
-    monkeypatch.setattr("gpec._changes._BLOCK", 16)
-    monkeypatch.setattr("gpec._explaining._BLOCK", 16)
+    monkeypatch.setattr("gpec.pipeline.prediction._BLOCK", 16)
+    monkeypatch.setattr("gpec.pipeline.explain._BLOCK", 16)
     monkeypatch.setattr("gpec.models.model._BATCH_ROWS", 16)
     model = Crowd(models.curved)
     g = make_auto(model, **kind).fit(X)
     assert model.most == 1
     model.pause = 0.05
-    before = g._fitted.ground.model.n_rows
+    before = g._fitted.context.model.n_rows
     alone = g.explain(X[:64], attribution=attribution)
     assert model.most == 1
-    asked = g._fitted.ground.model.n_rows - before
+    asked = g._fitted.context.model.n_rows - before
     together = g.set_params(n_jobs=2).explain(X[:64], attribution=attribution)
     assert model.most == 2
-    assert g._fitted.ground.model.n_rows == before + 2 * asked
+    assert g._fitted.context.model.n_rows == before + 2 * asked
     np.testing.assert_array_equal(together.upper, alone.upper)
 
 

@@ -124,7 +124,7 @@ def test_unbiased_and_as_wrong_as_it_says(m, n_samples):
 
 def sampled(n_samples, seeds, background=ROWS[20:30]):
     ready = KernelShap(n_samples).fit(tangled, ROWS, background=background)
-    runs = [ready.explain(ROWS[:2], seed=seed).at_the_door() for seed in range(seeds)]
+    runs = [ready.explain(ROWS[:2], seed=seed).squeeze_single_output() for seed in range(seeds)]
     exact = ExactShapley().fit(tangled, ROWS, background=background)(ROWS[:2]).values
     return np.stack([run.values for run in runs]), np.stack([run.variance for run in runs]), exact
 

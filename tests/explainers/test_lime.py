@@ -10,12 +10,12 @@ from sklearn.base import clone
 
 import gpec
 from extras import lime_tabular
-from gpec import _files
-from gpec._randomness import stream
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
 from gpec.explainers._bayes_regression import Moments
-from gpec.explainers._perturbation import Neighborhood, batch
+from gpec.explainers._perturbation import LimeSampler, batch
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
+from gpec.runtime import archive
+from gpec.runtime.randomness import stream
 
 SMALL = {"lime": Lime(300), "bayeslime": BayesLime(100), "bayesshap": BayesShap(60)}
 FOCUSED = {
@@ -120,7 +120,7 @@ def test_bayesshap_estimates_shapley_values(wide):
     background = wide[:15]
     truth = np.array([shapley_by_definition(bumpy, x, background) for x in wide[:8]])
     explainer = BayesShap(200).fit(bumpy, wide, background=background)
-    runs = [explainer.explain(wide[:8], seed=0, run=run).at_the_door() for run in range(40)]
+    runs = [explainer.explain(wide[:8], seed=0, run=run).squeeze_single_output() for run in range(40)]
     values = np.array([run.values for run in runs])
     variance = np.mean([run.variance for run in runs], axis=0)
     assert np.sqrt(np.mean((values.mean(axis=0) - truth) ** 2)) < 0.006  # of a typical size of 0.1
@@ -144,7 +144,7 @@ def test_half_width_is_that_of_student_t(models, X):
 
 def test_bayeslime_is_the_regression_of_its_perturbations(models, X):
     explainer = BayesLime(80, prior=0.5, kernel_width=2.0).fit(models.curved, X)
-    maker = Neighborhood(X.mean(axis=0), X.std(axis=0), {}, np.zeros(3), 2.0)
+    maker = LimeSampler(X.mean(axis=0), X.std(axis=0), {}, np.zeros(3), 2.0)
     drawn = batch(maker, X[:1], [stream(9, "perturbations")], 80, first=True)
     weights = np.exp(-((drawn.features - drawn.features[:, :1]) ** 2).sum(axis=2) / 8.0)
     y = models.curved(drawn.rows[0, :, 0])[None, :, None]
@@ -269,10 +269,10 @@ def test_constant_models_have_no_attributions(X, name):
 @pytest.mark.parametrize("name", EVERY)
 def test_state_is_saved(mixed, name, tmp_path):
     first = fitted(EVERY[name], mixed.model, mixed.frame)
-    _files.write(tmp_path / "state", "test", {"state": first.fitted_state()})
+    archive.write(tmp_path / "state", "test", {"state": first.fitted_state()})
     second = clone(EVERY[name])
     second.bind(first.model_, first.background_)
-    second.restore(_files.read(tmp_path / "state", "test")["state"])
+    second.restore(archive.read(tmp_path / "state", "test")["state"])
     Z = first.model_.schema.encode(mixed.frame[:4])
     np.testing.assert_array_equal(second.explain(Z, seed=1).values, first.explain(Z, seed=1).values)
 

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from extras import torch
-from gpec._randomness import stream
 from gpec.data import Schema
 from gpec.data._same import contents_of, unique_rows
 from gpec.errors import InputError
@@ -29,9 +28,10 @@ from gpec.explainers import (
     TreeShap,
 )
 from gpec.explainers._baseline import typical_row
-from gpec.explainers._perturbation import Neighborhood, batch
+from gpec.explainers._perturbation import LimeSampler, batch
 from gpec.explainers.base import row_seed
 from gpec.images import SuperpixelExplainer
+from gpec.runtime.randomness import stream
 
 NAN = np.nan
 OTHER_NAN = struct.unpack("d", struct.pack("Q", 0xFFF8000000000123))[0]
@@ -182,7 +182,7 @@ def test_the_typical_row():
 
 def neighborhood(rows, **options):
     schema, Z = Schema.learn(rows)
-    return Neighborhood(*Neighborhood.statistics(Z, schema), 1.5, **options), Z
+    return LimeSampler(*LimeSampler.statistics(Z, schema), 1.5, **options), Z
 
 
 def test_lime_counts_what_is_there(frame):

@@ -122,7 +122,7 @@ class Steps:
     def __init__(self, outputs=1):
         self.outputs, self.runs = outputs, []
 
-    def explain(self, Z, *, seed, run=0, n_runs=1, n_jobs=None, progress=False, kept=None):
+    def explain(self, Z, *, seed, run=0, n_runs=1, n_jobs=None, progress=False, cache=None):
         self.runs.append(run)
         values = Z[:, :, None] * np.arange(1.0, self.outputs + 1) + run**2
         return Attribution(values, base_values=np.full((len(Z), self.outputs), float(run)))

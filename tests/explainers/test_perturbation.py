@@ -3,16 +3,16 @@
 import numpy as np
 
 from extras import lime_tabular
-from gpec._randomness import stream
 from gpec.data import Schema
-from gpec.explainers._perturbation import Coalitions, Neighborhood, batch
+from gpec.explainers._perturbation import Coalitions, LimeSampler, batch
 from gpec.explainers.lime import Lime
+from gpec.runtime.randomness import stream
 
 
 def neighborhood(X, categorical=(), **options):
     table, Z = Schema.learn(X, categorical_features=list(categorical))
     width = 0.75 * np.sqrt(X.shape[1])
-    return Neighborhood(*Neighborhood.statistics(Z, table), width, **options), Z
+    return LimeSampler(*LimeSampler.statistics(Z, table), width, **options), Z
 
 
 def test_same_perturbations_as_lime_give_its_coefficients(coded):
@@ -61,7 +61,7 @@ def test_neighborhood_of_numbers_and_categories(coded):
 
 
 def test_a_category_that_never_occurs_is_never_drawn():
-    maker = Neighborhood(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, np.zeros(1), 1.0)
+    maker = LimeSampler(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, np.zeros(1), 1.0)
     drawn = maker.draw(np.array([[1.0]]), [stream(0, "perturbations")], 10_000)
     assert set(np.unique(drawn.rows)) == {1.0, 3.0}
 

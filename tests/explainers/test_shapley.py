@@ -297,7 +297,7 @@ def test_all_orders_are_equally_likely():
 def sampled(explainer, seeds, rows=ROWS[:2], background=ROWS[20:36]):
     """Values, variances ``(seeds, rows, d)`` and the exact values."""
     ready = clone(explainer).fit(tangled, ROWS, background=background)
-    runs = [ready.explain(rows, seed=seed).at_the_door() for seed in range(seeds)]
+    runs = [ready.explain(rows, seed=seed).squeeze_single_output() for seed in range(seeds)]
     exact = explained(ExactShapley(), tangled, rows, background).values
     return np.stack([run.values for run in runs]), np.stack([run.variance for run in runs]), exact
 

@@ -91,7 +91,7 @@ def python_handles_ctrl_c():
 def test_ctrl_c_while_a_block_takes_long(make, X, tmp_path, n_jobs, monkeypatch, python_handles_ctrl_c):
     """It ends at once, with what is done kept, though a thread may still wait for the model."""
     monkeypatch.setattr(KernelShap, "rows_at_once", 2)
-    monkeypatch.setattr("gpec._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
     pressed, ended, first = [], threading.Event(), threading.Lock()
 
     def press():

@@ -40,7 +40,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import shap
 import gpec
-from gpec import _explaining
+from gpec.pipeline import explain as _explaining
 from gpec.explainers import ShapleySampling
 from gpec.kernels import RBF, WEG
 
@@ -109,7 +109,7 @@ def test_same_bits_in_a_fresh_process_and_with_any_number_of_jobs(tmp_path, one_
 LARGE = """
 import numpy as np
 import gpec
-from gpec._fingerprint import fingerprint
+from gpec.runtime.fingerprint import fingerprint
 
 X = np.random.default_rng(0).normal(size=(2_000, 5))
 small = {"n_boundary": 1_500, "background": 8, "random_state": 0, "progress": False}

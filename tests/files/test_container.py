@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import gpec
-from gpec import Explanation, _files
-from gpec._fingerprint import fingerprint
+from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
+from gpec.runtime import archive as files
+from gpec.runtime.fingerprint import fingerprint
 
 TREE = {
     "none": None,
@@ -60,18 +61,18 @@ def assert_equal(found, expected):
 
 
 def test_round_trip(tmp_path):
-    _files.write(tmp_path / "file", "Test", TREE)
-    assert_equal(_files.read(tmp_path / "file", "Test"), TREE)
+    files.write(tmp_path / "file", "Test", TREE)
+    assert_equal(files.read(tmp_path / "file", "Test"), TREE)
 
 
 def test_numpy_scalars_become_numbers(tmp_path):
-    _files.write(tmp_path / "file", "Test", {"a": np.float64(0.1), "b": np.int64(3), "c": np.bool_(True)})
-    assert _files.read(tmp_path / "file", "Test") == {"a": 0.1, "b": 3, "c": True}
+    files.write(tmp_path / "file", "Test", {"a": np.float64(0.1), "b": np.int64(3), "c": np.bool_(True)})
+    assert files.read(tmp_path / "file", "Test") == {"a": 0.1, "b": 3, "c": True}
 
 
 def test_tuples_become_lists(tmp_path):
-    _files.write(tmp_path / "file", "Test", {"a": (1, 2)})
-    assert _files.read(tmp_path / "file", "Test") == {"a": [1, 2]}
+    files.write(tmp_path / "file", "Test", {"a": (1, 2)})
+    assert files.read(tmp_path / "file", "Test") == {"a": [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,9 @@ def test_tuples_become_lists(tmp_path):
     ],
 )
 def test_object_arrays_are_lists_never_pickles(tmp_path, array, expected):
-    _files.write(tmp_path / "file", "Test", {"a": array})
-    assert _files.read(tmp_path / "file", "Test") == {"a": expected}
-    with zipfile.ZipFile(io.BytesIO((tmp_path / "file").read_bytes()[_files._HEADER :])) as archive:
+    files.write(tmp_path / "file", "Test", {"a": array})
+    assert files.read(tmp_path / "file", "Test") == {"a": expected}
+    with zipfile.ZipFile(io.BytesIO((tmp_path / "file").read_bytes()[files._HEADER :])) as archive:
         assert archive.namelist() == ["tree.json"]
 
 
@@ -104,7 +105,7 @@ class Evil:
 )
 def test_values_that_cannot_be_saved(tmp_path, value):
     with pytest.raises(InputError, match="Cannot save a value of type"):
-        _files.write(tmp_path / "file", "Test", {"deep": [value]})
+        files.write(tmp_path / "file", "Test", {"deep": [value]})
     assert os.listdir(tmp_path) == []
 
 
@@ -115,7 +116,7 @@ def sealed(members):
         for name, content in members.items():
             archive.writestr(name, content)
     body = buffer.getvalue()
-    return _files._MAGIC + fingerprint(body).encode() + b"\n" + body
+    return files._MAGIC + fingerprint(body).encode() + b"\n" + body
 
 
 def huge():
@@ -142,7 +143,7 @@ def test_pickles_in_a_file_are_not_run(tmp_path):
     content = sealed({"tree.json": document({"dict": {"a": {"array": "a0"}}}), "a0.npy": npy(evil, allow_pickle=True)})
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CorruptFileError, match="damaged"):
-        _files.read(tmp_path / "file", "Test")
+        files.read(tmp_path / "file", "Test")
     assert not trace.exists()
 
 
@@ -170,7 +171,7 @@ GARBLED = {
 def test_garbled_content_under_a_right_checksum(tmp_path, case):
     (tmp_path / "file").write_bytes(sealed(GARBLED[case]))
     with pytest.raises(CorruptFileError, match="file"):
-        _files.read(tmp_path / "file", "Test")
+        files.read(tmp_path / "file", "Test")
 
 
 def test_header_that_runs_code_is_refused(tmp_path):
@@ -179,7 +180,7 @@ def test_header_that_runs_code_is_refused(tmp_path):
     assert evil != member
     (tmp_path / "file").write_bytes(sealed({"tree.json": document({"dict": {}}), "a0.npy": evil}))
     with pytest.raises(CorruptFileError, match="damaged"):
-        _files.read(tmp_path / "file", "Test")
+        files.read(tmp_path / "file", "Test")
 
 
 RNG = np.random.default_rng(0)
@@ -187,50 +188,50 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("array", [np.zeros((100, 100)), np.arange(9_000), RNG.integers(17, size=9_000).astype(float)])
 def test_what_repeats_itself_is_packed(tmp_path, array):
-    _files.write(tmp_path / "file", "Test", {"a": array})
+    files.write(tmp_path / "file", "Test", {"a": array})
     assert (tmp_path / "file").stat().st_size < 0.35 * array.nbytes
 
 
 def members(path):
-    return zipfile.ZipFile(io.BytesIO(path.read_bytes()[_files._HEADER :])).infolist()
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes()[files._HEADER :])).infolist()
 
 
 def test_an_array_in_two_places_is_one_array(tmp_path):
     one, other = RNG.normal(size=30), np.arange(12)
-    _files.write(tmp_path / "file", "Test", {"a": one, "b": [one, other], "c": other})
+    files.write(tmp_path / "file", "Test", {"a": one, "b": [one, other], "c": other})
     assert len(members(tmp_path / "file")) == 3
-    found = _files.read(tmp_path / "file", "Test")
+    found = files.read(tmp_path / "file", "Test")
     assert found["a"] is found["b"][0]
     assert found["c"] is found["b"][1]
-    _files.write(tmp_path / "again", "Test", found)
+    files.write(tmp_path / "again", "Test", found)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "file").read_bytes()
 
 
 def test_a_file_does_not_tell_when_it_was_written(tmp_path):
-    _files.write(tmp_path / "file", "Test", {"a": np.arange(3), "b": 1})
+    files.write(tmp_path / "file", "Test", {"a": np.arange(3), "b": 1})
     assert {member.date_time for member in members(tmp_path / "file")} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_a_file_of_an_earlier_version(tmp_path):
     (tmp_path / "file").write_bytes(b"gpec archive 2 " + b"0" * 64 + b"\nPK")
     with pytest.raises(CorruptFileError, match="file is a file of another version of gpec; save it again with this"):
-        _files.read(tmp_path / "file", "Test")
+        files.read(tmp_path / "file", "Test")
 
 
 def test_other_kind(tmp_path):
-    _files.write(tmp_path / "file", "Explanation", {})
+    files.write(tmp_path / "file", "Explanation", {})
     with pytest.raises(InputError, match=r"file holds a saved Explanation, not a saved GPEC"):
-        _files.read(tmp_path / "file", "GPEC")
+        files.read(tmp_path / "file", "GPEC")
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
-        _files.read(tmp_path / "none", "GPEC")
+        files.read(tmp_path / "none", "GPEC")
 
 
 def test_missing_folder(tmp_path):
     with pytest.raises(InputError, match=r"none[/\\]file: the folder .*none does not exist"):
-        _files.write(tmp_path / "none" / "file", "Test", {})
+        files.write(tmp_path / "none" / "file", "Test", {})
 
 
 # 1,000 damaged files
@@ -240,7 +241,7 @@ def test_missing_folder(tmp_path):
 def small_archives(tmp_path_factory):
     """Three small files: a tree, an explanation, a fitted GPEC."""
     folder = tmp_path_factory.mktemp("archives")
-    _files.write(folder / "tree", "Test", {"a": np.arange(4.0), "b": ["x", 1]})
+    files.write(folder / "tree", "Test", {"a": np.arange(4.0), "b": ["x", 1]})
     rng = np.random.default_rng(0)
     values, data = rng.normal(size=(2, 2)), rng.normal(size=(2, 2))
     Explanation(values, values**2, values**2, None, None, data, ["a", "b"], "1").save(folder / "explanation")
@@ -272,7 +273,7 @@ def damage(content, rng):
 
 
 READERS = {
-    "tree": lambda path: _files.read(path, "Test"),
+    "tree": lambda path: files.read(path, "Test"),
     "explanation": Explanation.load,
     "gpec": lambda path: gpec.GPEC.load(path, model=lambda X: X[:, 0] > 0, explainer=lambda X: X),
 }
@@ -298,20 +299,20 @@ def test_damaged_files(small_archives, tmp_path, name, count):
 def test_every_single_bit_of_the_header_counts(small_archives, tmp_path):
     content = (small_archives / "tree").read_bytes()
     path = tmp_path / "file"
-    for position in range(_files._HEADER + 4):
+    for position in range(files._HEADER + 4):
         for bit in range(8):
             damaged = bytearray(content)
             damaged[position] ^= 1 << bit
             path.write_bytes(damaged)
             with pytest.raises(CorruptFileError):
-                _files.read(path, "Test")
+                files.read(path, "Test")
 
 
-@pytest.mark.parametrize("content", [b"", b"gpec", _files._MAGIC, _files._MAGIC + b"0" * 32, b"PK\x03\x04" * 50])
+@pytest.mark.parametrize("content", [b"", b"gpec", files._MAGIC, files._MAGIC + b"0" * 32, b"PK\x03\x04" * 50])
 def test_files_that_are_something_else(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CorruptFileError, match="file"):
-        _files.read(tmp_path / "file", "Test")
+        files.read(tmp_path / "file", "Test")
 
 
 # Whole or not at all
@@ -321,26 +322,26 @@ def test_files_that_are_something_else(tmp_path, content):
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step, error):
     path = tmp_path / "file"
-    _files.write(path, "Test", {"a": 1})
+    files.write(path, "Test", {"a": 1})
 
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr(_files.os, step, fail)
+    monkeypatch.setattr(files.os, step, fail)
     with pytest.raises(type(error)):
-        _files.write(path, "Test", {"a": np.arange(1000.0)})
+        files.write(path, "Test", {"a": np.arange(1000.0)})
     monkeypatch.undo()
     assert os.listdir(tmp_path) == ["file"]
-    assert _files.read(path, "Test") == {"a": 1}
+    assert files.read(path, "Test") == {"a": 1}
 
 
 def test_failed_first_write_leaves_nothing(tmp_path, monkeypatch):
     def fail(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(_files.os, "fsync", fail)
+    monkeypatch.setattr(files.os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        _files.write(tmp_path / "file", "Test", {"a": 1})
+        files.write(tmp_path / "file", "Test", {"a": 1})
     assert os.listdir(tmp_path) == []
 
 
@@ -352,8 +353,8 @@ def test_the_name_appears_only_when_all_is_written(tmp_path, monkeypatch):
         seen.append((path.exists(), len(os.listdir(tmp_path))))
         real(descriptor)
 
-    monkeypatch.setattr(_files.os, "fsync", look)
-    _files.write(path, "Test", {"a": 1})
+    monkeypatch.setattr(files.os, "fsync", look)
+    files.write(path, "Test", {"a": 1})
     assert seen == [(False, 1)]
     assert os.listdir(tmp_path) == ["file"]
 
@@ -362,7 +363,7 @@ def test_the_name_appears_only_when_all_is_written(tmp_path, monkeypatch):
 def test_file_can_be_shared(tmp_path):
     mask = os.umask(0o022)
     try:
-        _files.write(tmp_path / "file", "Test", {})
+        files.write(tmp_path / "file", "Test", {})
     finally:
         os.umask(mask)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from explanation_helpers import explanation
-from gpec import Explanation, _files
+from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
+from gpec.runtime import archive
 
 ARRAYS = ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values", "data")
 
@@ -78,9 +79,9 @@ CHANGES = {
 def test_load_of_a_file_that_lacks_a_part(tmp_path, change):
     path = tmp_path / "e.gpec"
     explanation().save(path)
-    tree = _files.read(path, "Explanation")
+    tree = archive.read(path, "Explanation")
     CHANGES[change](tree)
-    _files.write(path, "Explanation", tree)
+    archive.write(path, "Explanation", tree)
     with pytest.raises(CorruptFileError, match="Explanation"):
         Explanation.load(path)
 
@@ -88,9 +89,9 @@ def test_load_of_a_file_that_lacks_a_part(tmp_path, change):
 def test_unknown_promise(tmp_path):
     path = tmp_path / "e.gpec"
     explanation().save(path)
-    tree = _files.read(path, "Explanation")
+    tree = archive.read(path, "Explanation")
     assert tree["rule"] == {"promise": "latent"}
     tree["rule"]["promise"] = "certainty"
-    _files.write(path, "Explanation", tree)
+    archive.write(path, "Explanation", tree)
     with pytest.raises(CorruptFileError, match="'certainty'"):
         Explanation.load(path)

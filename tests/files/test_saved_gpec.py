@@ -11,9 +11,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import gpec
-from gpec import _files
 from gpec.errors import CorruptFileError, InputError, ModelCallError, ModelMismatchError, ParameterTypeError
 from gpec.kernels import EG, RBF, WEG
+from gpec.runtime import archive
 
 
 def assert_same_answers(g, loaded, X):
@@ -233,9 +233,9 @@ def test_kernel_of_ones_own(tmp_path, make, X):
 def test_kernel_of_an_unknown_kind(tmp_path, make, X):
     g = make(kernel=Own()).fit(X)
     g.save(tmp_path / "g")
-    tree = _files.read(tmp_path / "g", "GPEC")
-    tree["fitted"]["layers"][0]["kernel"]["kind"] = "elsewhere.Own"
-    _files.write(tmp_path / "g", "GPEC", tree)
+    tree = archive.read(tmp_path / "g", "GPEC")
+    tree["fitted"]["output_models"][0]["kernel"]["kind"] = "elsewhere.Own"
+    archive.write(tmp_path / "g", "GPEC", tree)
     with pytest.raises(CorruptFileError, match=r"unknown kind 'elsewhere\.Own'; import the module that defines it"):
         gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer)
 
@@ -248,8 +248,8 @@ PARTS = [
     "fitted/schema/names",
     "fitted/background",
     "fitted/seed",
-    "fitted/probe",
-    "fitted/probe/answer",
+    "fitted/model_fingerprint",
+    "fitted/model_fingerprint/answer",
     "fitted/boundary",
     "fitted/boundary/points",
     "fitted/observation",
@@ -259,11 +259,11 @@ PARTS = [
     "fitted/observation/attribution/values",
     "fitted/observation/U",
     "fitted/observation/learned",
-    "fitted/layers",
-    "fitted/layers/0/graph",
-    "fitted/layers/0/graph/points",
-    "fitted/layers/0/kernel",
-    "fitted/layers/0/parameters",
+    "fitted/output_models",
+    "fitted/output_models/0/graph",
+    "fitted/output_models/0/graph/points",
+    "fitted/output_models/0/kernel",
+    "fitted/output_models/0/parameters",
 ]
 
 
@@ -277,7 +277,7 @@ UNREAD = {"diagnostics", "fitted/boundary/points", "fitted/observation/learned"}
 )
 def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
     make().fit(X).save(tmp_path / "g")
-    tree = _files.read(tmp_path / "g", "GPEC")
+    tree = archive.read(tmp_path / "g", "GPEC")
     *path, last = part.split("/")
     inner = tree
     for key in path:
@@ -287,6 +287,6 @@ def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
         del inner[last]
     else:
         inner[last] = "garbled"
-    _files.write(tmp_path / "g", "GPEC", tree)
+    archive.write(tmp_path / "g", "GPEC", tree)
     with pytest.raises(CorruptFileError):
         gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)

@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from gpec._progress import Progress
 from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
+from gpec.runtime.progress import Progress
 
 
 def two_clusters(gap=10.0, n=40, D=2, seed=0):

@@ -102,7 +102,7 @@ def test_after_the_kernel_is_learned_one_matrix_is_decomposed(make, X, eigh_call
         eigh_calls.clear()
         return learned
 
-    monkeypatch.setattr("gpec._stages.learn_kernel", learn_and_forget)
+    monkeypatch.setattr("gpec.pipeline.gaussian_process.learn_kernel", learn_and_forget)
     make(kernel=RBF("evidence")).fit(X)
     assert eigh_calls == [25]
 

@@ -5,11 +5,11 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import gpec
-from gpec._execution import Execution
-from gpec._refining import extended
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.kernels import RBF, WEG, Kernel
+from gpec.pipeline.refine import extended
+from gpec.runtime.blocks import Execution
 
 
 class Sureness(Kernel):
@@ -87,7 +87,7 @@ class TestCounting:
     def test_in_blocks_and_threads_too(self, make, counting, models, X, kernel, n_jobs, monkeypatch):
         g = make(counting(models.curved), kernel=kernel).fit(X)
         whole = g.explain(X, attribution="posterior")
-        monkeypatch.setattr("gpec._explaining._BLOCK", 16)
+        monkeypatch.setattr("gpec.pipeline.explain._BLOCK", 16)
         before = g.model.n_rows
         in_blocks = g.set_params(n_jobs=n_jobs).explain(X, attribution="posterior")
         assert g.model.n_rows == before + len(X)
@@ -115,7 +115,7 @@ class TestCounting:
     def test_further_rows_are_asked_about_and_the_others_not_again(self, make, counting, models, X, kernel):
         g = make(counting(models.curved), kernel=kernel).fit(X)
         before = g.model.n_rows
-        further = extended(g._fitted, X[-4:] + 0.1, Execution()).layers[0].posterior
+        further = extended(g._fitted, X[-4:] + 0.1, Execution()).output_models[0].posterior
         further.predict(g.posterior_.rows)
         assert further.rows.outputs.shape == (29, 1)
         assert g.model.n_rows == before + 4

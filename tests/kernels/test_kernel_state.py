@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gpec import _files
 from gpec.errors import CorruptFileError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
+from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
 POINTS, X, Y = RNG.normal(size=(60, 3)), RNG.normal(size=(20, 3)), RNG.normal(size=(9, 3))
@@ -22,8 +22,8 @@ KERNELS = {
 
 
 def through_a_file(kernel, folder):
-    _files.write(folder / "kernel", "kernel", kernel.state())
-    return Kernel.from_state(_files.read(folder / "kernel", "kernel"))
+    archive.write(folder / "kernel", "kernel", kernel.state())
+    return Kernel.from_state(archive.read(folder / "kernel", "kernel"))
 
 
 @pytest.mark.parametrize("n_landmarks", ["auto", 12])
@@ -103,7 +103,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     kernel = RBF(1.0).fit()
     kernel.function_ = lambda x: x
     with pytest.raises(InputError, match="Cannot save a value of type function"):
-        _files.write(tmp_path / "kernel", "kernel", kernel.state())
+        archive.write(tmp_path / "kernel", "kernel", kernel.state())
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(1.0) + WEG()], ids=["alone", "in a sum"])

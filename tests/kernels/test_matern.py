@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from gpec import _files
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
 from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Rest, make_kernel
 from gpec.kernels.distances import squares
+from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
 POINTS, Z, Q = RNG.normal(size=(50, 3)), RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))
@@ -212,8 +212,8 @@ def test_a_term_can_be_taken_out():
 @pytest.mark.parametrize("name", TERMS)
 def test_files_and_copies(name, tmp_path):
     kernel = fitted(name)
-    _files.write(tmp_path / "kernel", "kernel", kernel.state())
-    loaded = Kernel.from_state(_files.read(tmp_path / "kernel", "kernel"))
+    archive.write(tmp_path / "kernel", "kernel", kernel.state())
+    loaded = Kernel.from_state(archive.read(tmp_path / "kernel", "kernel"))
     assert type(loaded) is Matern
     assert loaded == kernel
     assert repr(loaded) == repr(kernel)

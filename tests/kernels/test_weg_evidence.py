@@ -7,12 +7,12 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 import gpec
-from gpec import _files
 from gpec.errors import InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
 from gpec.gp import fit_parameters, learn_kernel
 from gpec.kernels import EG, RBF, WEG, Kernel, _factor
 from gpec.kernels.weg import settle
+from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
 POINTS, X = RNG.normal(size=(70, 3)), RNG.normal(size=(25, 3))
@@ -287,8 +287,8 @@ class TestFiles:
         kernel = KERNELS[name]().fit(graph, X)
         kernel.theta = kernel.theta + 0.3
         for learned in (kernel, settle(kernel)):
-            _files.write(tmp_path / "kernel", "kernel", learned.state())
-            loaded = Kernel.from_state(_files.read(tmp_path / "kernel", "kernel"))
+            archive.write(tmp_path / "kernel", "kernel", learned.state())
+            loaded = Kernel.from_state(archive.read(tmp_path / "kernel", "kernel"))
             assert loaded == learned
             assert loaded.diagnostics() == learned.diagnostics()
             np.testing.assert_array_equal(loaded.theta, learned.theta)

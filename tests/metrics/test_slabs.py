@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpec._randomness import stream
 from gpec.errors import GPECError
 from gpec.metrics import coverage, slabs, worst_slab_coverage
+from gpec.runtime.randomness import stream
 
 
 def every_slab(places, hits, weights, share):

@@ -6,9 +6,9 @@ from matplotlib.colors import to_hex
 from drawn import bars_of, constant, draw_all, made, notes, tick_texts, whiskers_of
 from gpec import Explanation
 from gpec.errors import InputError
+from gpec.intervals.rules import Latent
+from gpec.intervals.trust import trust_words
 from gpec.plots import bars
-from gpec.promises import Latent
-from gpec.trust import trust_words
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ class TestWay:
         way = np.column_stack(named(ax, "way along it").get_data())
         points = fitted.boundary_.points
         assert all((np.abs(points[:, :2] - step).max(axis=1) == 0).any() for step in way)
-        scale = fitted._require_fitted().ground.schema.scale
+        scale = fitted._require_fitted().context.schema.scale
         for end, step in zip(ends, way[[0, -1]], strict=True):
             nearest = points[np.linalg.norm((points - end) / scale, axis=1).argmin()]
             np.testing.assert_array_equal(step, nearest[:2])
@@ -141,14 +141,14 @@ class TestBalls:
         )
         g.fit(X)
         (outline,) = balls(boundary(g, centers=[[0.0, 0.0]], limits=((-2, 2), (-20, 20)), level=0.9))
-        scale = g._require_fitted().ground.schema.scale
+        scale = g._require_fitted().context.schema.scale
         radius = np.linalg.norm(outline / scale, axis=1)
         np.testing.assert_allclose(radius, 1.5 * np.sqrt(-2 * np.log(0.9)), rtol=1e-2)
 
     def test_with_more_features_a_ball_lies_in_the_plane_of_its_row(self, fitted):
         rows = fitted.X_explained_[:2]
         ax = boundary(fitted, centers=rows, kernel=WEG(), limits=((-3, 3), (-3, 3)), level=0.97)
-        schema = fitted._require_fitted().ground.schema
+        schema = fitted._require_fitted().context.schema
         kernel = WEG().fit(fitted.graph_, schema.embed(fitted.X_explained_))
         outlines = balls(ax)
         assert outlines

@@ -4,8 +4,8 @@ import pytest
 
 from drawn import NASTY, bars_of, constant, draw_all, made, mixed, notes, tick_texts, whiskers_of
 from gpec.errors import InputError
+from gpec.intervals.rules import SimilarRows
 from gpec.plots import waterfall
-from gpec.promises import SimilarRows
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from browser_helpers import BROWSER, browser, console_errors, resize, wait_for
 from explanation_helpers import CLASSES, explanation
 from gpec._numbers import decimals_for, share_text, shorten
 from gpec._numbers import number as in_words
-from gpec.promises import SimilarRows
-from gpec.trust import firm_share
+from gpec.intervals.rules import SimilarRows
+from gpec.intervals.trust import firm_share
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytest.importorskip("plotly", reason="the report needs plotly")

@@ -15,7 +15,7 @@ from report_helpers import NASTY, Page, nasty
 import gpec
 from explanation_helpers import explanation
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
-from gpec.trust import firm_share, trust_words
+from gpec.intervals.trust import firm_share, trust_words
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytest.importorskip("plotly", reason="the report needs plotly")
@@ -243,7 +243,7 @@ def test_similar_rows_are_those_of_the_fit(written, fitted):
     assert shown["size"].tolist() == expected["size"].astype(str).tolist()
     np.testing.assert_allclose(shown["price"].astype(float), expected["price"], rtol=1e-4)
     # what the intervals foresee for them: the interval of 100% of a mixture is centred there
-    mean, _ = gpec.promises.SimilarRows(e.rule.offset, e.rule.deviation, None, "").others(e.values, e.std)
+    mean, _ = gpec.intervals.rules.SimilarRows(e.rule.offset, e.rule.deviation, None, "").others(e.values, e.std)
     np.testing.assert_allclose(
         np.reshape(similar["values"][0], (12, K, 5)), np.moveaxis(mean, 2, 1), rtol=6e-4, atol=1e-12
     )

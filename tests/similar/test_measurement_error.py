@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
-from gpec import _files
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar import MeasurementError, Neighbourhood
+from gpec.runtime import archive
+from gpec.similar import MeasurementError, SimilaritySampler
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,8 @@ def test_phrase(learned):
 
 def test_through_a_file(learned, tmp_path):
     schema, Z, again = learned({"glucose": 5.0, "seen": pd.Timedelta(days=2)}, n_draws=5, random_state=3)
-    _files.write(tmp_path / "errors", "similar", again.state())
-    twin = Neighbourhood.from_state(_files.read(tmp_path / "errors", "similar"), schema)
+    archive.write(tmp_path / "errors", "similar", again.state())
+    twin = SimilaritySampler.from_state(archive.read(tmp_path / "errors", "similar"), schema)
     assert twin.rows(Z).tobytes() == again.rows(Z).tobytes()
     assert twin.phrase == again.phrase
 

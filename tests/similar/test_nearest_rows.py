@@ -10,10 +10,10 @@ from sklearn.base import clone
 from sklearn.neighbors import KDTree
 
 import made_up
-from gpec import _files
 from gpec.data import Schema
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
-from gpec.similar import NearestRows, Neighbourhood, nearest
+from gpec.runtime import archive
+from gpec.similar import NearestRows, SimilaritySampler, nearest
 
 
 def same_bits(A, B):
@@ -404,9 +404,9 @@ class TestBatches:
 def test_through_a_file(tmp_path, fixed):
     schema, Z, nearby = learned(mixed_frame(), n_neighbors=4, step=0.3, fixed=fixed)
     path = tmp_path / "similar.gpec"
-    _files.write(path, "similar", {"similar": nearby.state(), "schema": schema.state()})
-    stored = _files.read(path, "similar")
-    again = Neighbourhood.from_state(stored["similar"], Schema.from_state(stored["schema"]))
+    archive.write(path, "similar", {"similar": nearby.state(), "schema": schema.state()})
+    stored = archive.read(path, "similar")
+    again = SimilaritySampler.from_state(stored["similar"], Schema.from_state(stored["schema"]))
     assert same_bits(again.rows(Z), nearby.rows(Z))
     assert again.phrase == nearby.phrase
 
@@ -414,7 +414,7 @@ def test_through_a_file(tmp_path, fixed):
 def test_unknown_kind_in_a_file():
     schema, _, nearby = learned(np.eye(3))
     with pytest.raises(CorruptFileError, match=r"similar rows of the unknown kind 'odd'; import the module"):
-        Neighbourhood.from_state(nearby.state() | {"kind": "odd"}, schema)
+        SimilaritySampler.from_state(nearby.state() | {"kind": "odd"}, schema)
 
 
 # Words, parameters, wrong calls

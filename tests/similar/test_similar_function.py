@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from gpec import _files
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar import MeasurementError, NearestRows, Neighbourhood, SimilarFunction, make_similar
+from gpec.runtime import archive
+from gpec.similar import MeasurementError, NearestRows, SimilarFunction, SimilaritySampler, make_similar
 
 ROWS = np.random.default_rng(0).normal(size=(10, 3))
 
@@ -215,10 +215,10 @@ class Shift:
 
 def test_a_file_keeps_the_name_only(tmp_path):
     schema, Z, answers = learned(Shift())
-    _files.write(tmp_path / "function", "similar", answers.state())
-    state = _files.read(tmp_path / "function", "similar")
+    archive.write(tmp_path / "function", "similar", answers.state())
+    state = archive.read(tmp_path / "function", "similar")
     assert state["kind"] == "function"
-    again = Neighbourhood.from_state(state, schema)
+    again = SimilaritySampler.from_state(state, schema)
     assert again.phrase == answers.phrase == "the row that the function 'Shift' makes of it"
     with pytest.raises(InputError, match=r"came from the function 'Shift', which a file cannot keep; pass it again as"):
         again.rows(Z)

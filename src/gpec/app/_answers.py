@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from gpec._randomness import derived_seed
 from gpec.data._same import contents_of
+from gpec.runtime.randomness import derived_seed
 from gpec.similar.base import uniform
 from gpec.typing import FloatArray
 

@@ -12,7 +12,7 @@ from gpec._colors import FAINT, GREY, INK, PALETTE
 from gpec._numbers import number, value_text
 from gpec.app._drawing import layout, plain
 from gpec.explanation import Explanation
-from gpec.trust import trust_levels
+from gpec.intervals.trust import trust_levels
 from gpec.typing import IntArray
 
 __all__ = ["MOST_COMPARED", "compared_features", "draw_comparison", "table"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gpec._shapes import at_the_door
-from gpec.calibration import Calibration
 from gpec.data import Groups, Schema
 from gpec.explanation import Explanation
-from gpec.promises import SimilarRows, Value
-from gpec.similar import Neighbourhood
+from gpec.intervals.conformal import Calibration
+from gpec.intervals.rules import SimilarRows, Value
+from gpec.runtime.shapes import squeeze_single_output
+from gpec.similar import SimilaritySampler
 
 __all__ = ["describe_fit"]
 
@@ -30,11 +30,11 @@ def describe_fit(tree: dict[str, Any], name: str) -> tuple[Explanation, tuple[st
     classes = [str(c) for c in range(values.shape[2])]  # files do not keep their names
     base = seen["attribution"]["base_values"]
     explanation = Explanation(
-        values=at_the_door(values),
-        boundary_variance=np.zeros_like(at_the_door(values)),
-        noise_variance=at_the_door(U),
-        explainer_variance=at_the_door(U),
-        base_values=None if base is None else at_the_door(base, axis=1),
+        values=squeeze_single_output(values),
+        boundary_variance=np.zeros_like(squeeze_single_output(values)),
+        noise_variance=squeeze_single_output(U),
+        explainer_variance=squeeze_single_output(U),
+        base_values=None if base is None else squeeze_single_output(base, axis=1),
         data=groups.data(seen["draw"]["rows"], schema),
         feature_names=list(groups.names),
         output_names=classes if several else None if diagnostics.get("regression") else "1",
@@ -47,10 +47,10 @@ def describe_fit(tree: dict[str, Any], name: str) -> tuple[Explanation, tuple[st
 def _statements(state: dict[str, Any], schema: Schema, name: str) -> tuple[str, ...]:
     scores = Calibration.from_state(state["calibration"])
     nothing = np.zeros((1, 1))
-    if state["neighbourhood"] is None:
+    if state["similarity"] is None:
         promises = ["This fit has the paper's intervals, which promise no coverage."]
     else:
-        phrase = Neighbourhood.from_state(state["neighbourhood"], schema).phrase
+        phrase = SimilaritySampler.from_state(state["similarity"], schema).phrase
         promises = [
             f"With the explainer: {_small(SimilarRows(nothing, nothing, scores.similar, phrase).statement(_LEVEL))}",
             f"With the posterior: {_small(Value(scores.value).statement(_LEVEL))}",

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from gpec import _files
 from gpec._numbers import value_text
 from gpec.app._fit_file import describe_fit
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.explanation import Explanation
-from gpec.trust import firm_share
+from gpec.intervals.trust import firm_share
+from gpec.runtime import archive
 from gpec.typing import FloatArray
 
 __all__ = ["LARGEST_UPLOAD", "Library", "Opened", "read_opened"]
@@ -119,7 +119,7 @@ def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
         try:
             e = Explanation.load(path)
         except InputError:  # it holds something else
-            return Opened.of(name, False, *describe_fit(_files.read(path, "GPEC"), name))
+            return Opened.of(name, False, *describe_fit(archive.read(path, "GPEC"), name))
         _require_whole(e)
         return Opened.of(name, True, e, (e.statement(),), _facts(e))
     except GPECError as error:

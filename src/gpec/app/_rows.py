@@ -11,7 +11,7 @@ from dash import html
 from gpec._numbers import answer_text, number, share_text
 from gpec.app._opened import Opened
 from gpec.errors import InputError
-from gpec.trust import row_levels
+from gpec.intervals.trust import row_levels
 from gpec.typing import IntArray
 
 __all__ = ["LEVELS", "ORDERS", "PAGE", "rows_table", "selected_rows"]

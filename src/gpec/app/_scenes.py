@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gpec._randomness import derived_seed, stream
 from gpec.datasets import absolute_boundary, cosine_boundary, linear_boundary
 from gpec.errors import InputError
+from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["FORMULA", "MODELS", "REGULARISATION", "SCENES", "Place", "Scored", "place_of", "train"]

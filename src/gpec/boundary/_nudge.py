@@ -17,7 +17,7 @@ from gpec.data import Schema
 from gpec.models import Model
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Nudge"]
+__all__ = ["Jitter"]
 
 _OF_GAP = 1e-2
 _OF_SPREAD = 1e-3
@@ -27,7 +27,7 @@ _TRIED_STEP = 1e-2  # of a nudge: an answer that follows a column smoothly hardl
 _JUMP = 1e-3  # in units of the answers
 
 
-class Nudge:
+class Jitter:
     """How far each value of ``Z`` may move, and which way."""
 
     def __init__(self, schema: Schema, Z: FloatArray, unit: float) -> None:

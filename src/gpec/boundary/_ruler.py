@@ -9,14 +9,14 @@ import numpy as np
 from gpec.data import Schema
 from gpec.typing import FloatArray
 
-__all__ = ["Ruler"]
+__all__ = ["SearchScale"]
 
 _CLEAR = 1e-4
 _ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class Ruler:
+class SearchScale:
     """What counts as short.
 
     Attributes
@@ -35,7 +35,7 @@ class Ruler:
     clear: float
 
     @classmethod
-    def of(cls, schema: Schema, Z: FloatArray, tolerance: float) -> Ruler:
+    def of(cls, schema: Schema, Z: FloatArray, tolerance: float) -> SearchScale:
         """The lengths for encoded rows ``Z``; ``tolerance`` is in units."""
         unit = _spread(schema, Z[:: max(len(Z) // _ROWS, 1)]) if _is_raw(schema) else 1.0
         return cls(unit, tolerance * unit, _CLEAR * unit)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpec.boundary._ruler import Ruler
+from gpec.boundary._ruler import SearchScale
 from gpec.boundary.base import BoundarySample, join
 from gpec.data import Schema, same_values
 from gpec.models import Model
@@ -27,7 +27,7 @@ _MAX_SLIVERS = 4
 
 
 def bisect(
-    model: Model, A: FloatArray, B: FloatArray, label: IntArray, ruler: Ruler, rng: np.random.Generator
+    model: Model, A: FloatArray, B: FloatArray, label: IntArray, ruler: SearchScale, rng: np.random.Generator
 ) -> tuple[BoundarySample, IntArray]:
     """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
     paths = Paths(model.schema, A, B, rng)
@@ -151,7 +151,7 @@ def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[Bo
 class Collection:
     """Distinct points found so far, by class."""
 
-    def __init__(self, model: Model, ruler: Ruler, wanted: int) -> None:
+    def __init__(self, model: Model, ruler: SearchScale, wanted: int) -> None:
         self._model, self._quantum, self._wanted = model, 10 * ruler.tolerance, wanted
         self._counts = np.zeros(model.n_outputs, dtype=np.int64)
         self._seen: set[bytes] = set()

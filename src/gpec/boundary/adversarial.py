@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._progress import Progress
-from gpec._randomness import stream
 from gpec._validation import check_choice, check_count, check_finite_array, check_positive
 from gpec.boundary._attack import AttackedModule
-from gpec.boundary._ruler import Ruler
+from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import Collection, bisect
 from gpec.boundary.base import LEAST_POINTS, AttackReport, BoundarySample, Sampler, require_every_class
 from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
 from gpec.models import Model
 from gpec.models._torch import is_module
+from gpec.runtime.progress import Progress
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["AdversarialSampler"]
@@ -119,7 +119,7 @@ class AdversarialSampler(Sampler):
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
         towards = (sign > 0)[:, None]
         inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
-        ruler = Ruler.of(model.schema, Z, self.tolerance)
+        ruler = SearchScale.of(model.schema, Z, self.tolerance)
         search = stream(seed, "attack search")
         sample = self._bisected(model, inside, outside, label, n_boundary, ruler, search, report)
         return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
@@ -195,7 +195,7 @@ class AdversarialSampler(Sampler):
         outside: FloatArray,
         label: IntArray,
         n_boundary: int,
-        ruler: Ruler,
+        ruler: SearchScale,
         rng: np.random.Generator,
         report: AttackReport,
     ) -> BoundarySample:

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
+from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["LEAST_POINTS", "AttackReport", "BoundarySample", "Sampler", "join", "require_every_class"]

@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from gpec._progress import Progress
-from gpec._randomness import stream
 from gpec._validation import check_choice, check_count, check_positive
-from gpec.boundary._nudge import Nudge
+from gpec.boundary._nudge import Jitter
 from gpec.boundary._pairs import PairStream
-from gpec.boundary._ruler import Ruler
+from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import Collection, bisect
 from gpec.boundary._walk import walk
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError
 from gpec.models import Model
+from gpec.runtime.progress import Progress
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["BisectionSampler", "box_rows", "nudged_rows", "refuse_values"]
@@ -90,7 +90,7 @@ class BisectionSampler(Sampler):
         self.check()
         refuse_values(self, model)
         rows_before = model.n_rows
-        ruler = Ruler.of(model.schema, Z, self.tolerance)
+        ruler = SearchScale.of(model.schema, Z, self.tolerance)
         candidates, labels = self._candidates(model, Z, n_boundary, ruler, stream(seed, "boundary rows"))
         _require_classes(model, labels)
         found = self._between(model, candidates, labels, n_boundary, ruler, seed, progress)
@@ -102,7 +102,7 @@ class BisectionSampler(Sampler):
         candidates: FloatArray,
         labels: IntArray,
         n_boundary: int,
-        ruler: Ruler,
+        ruler: SearchScale,
         seed: int,
         progress: Literal["auto"] | bool,
         whose: str = "",
@@ -147,7 +147,7 @@ class BisectionSampler(Sampler):
         return found.sample()
 
     def _candidates(
-        self, model: Model, Z: FloatArray, n_boundary: int, ruler: Ruler, rng: np.random.Generator
+        self, model: Model, Z: FloatArray, n_boundary: int, ruler: SearchScale, rng: np.random.Generator
     ) -> tuple[FloatArray, IntArray]:
         """Rows to pair, with their predicted classes."""
         if self.rows == "box":
@@ -204,13 +204,13 @@ def refuse_values(sampler: Sampler, model: Model) -> None:
 
 
 def nudged_rows(
-    model: Model, Z: FloatArray, n_boundary: int, ruler: Ruler, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, Nudge]:
+    model: Model, Z: FloatArray, n_boundary: int, ruler: SearchScale, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, Jitter]:
     """Enough distinct rows of the data, nudged; the rest of the data; and the nudge."""
     order = rng.permutation(len(Z))
     enough = max(10 * n_boundary, 20_000)
     rows, rest = Z[order[:enough]], Z[order[enough:]]
-    nudge = Nudge(model.schema, Z, ruler.unit)
+    nudge = Jitter(model.schema, Z, ruler.unit)
     nudge.choose_way(model, rows)
     return nudge.moved(_distinct(rows), rng), rest, nudge
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from gpec._randomness import stream
 from gpec._validation import check_finite_array
-from gpec.boundary._ruler import Ruler
+from gpec.boundary._ruler import SearchScale
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, join
 from gpec.boundary.bisection import BisectionSampler, box_rows, nudged_rows
 from gpec.errors import BoundaryNotFoundError, InputError
 from gpec.models import Model
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
 __all__ = ["LevelSetSampler"]
@@ -75,7 +75,7 @@ class LevelSetSampler(BisectionSampler):
                 "LevelSetSampler needs a regressor, and the model is a classifier; use boundary=BisectionSampler()."
             )
         rows_before, rng = model.n_rows, stream(seed, "boundary rows")
-        ruler = Ruler.of(model.schema, Z, self.tolerance)
+        ruler = SearchScale.of(model.schema, Z, self.tolerance)
         candidates = nudged_rows(model, Z, n_boundary, ruler, rng)[0]
         values = model.answers(candidates)[:, 0]
         levels = self._levels(values)

@@ -128,7 +128,7 @@ def demo(
     """Explain breast-cancer diagnoses, with error bars (about ten seconds)."""
     from rich.console import Console
 
-    from gpec.demo import run
+    from gpec.cli.demo import run
 
     if not picture.parent.is_dir():
         raise typer.BadParameter(f"the folder {picture.parent} does not exist.", param_hint="--picture")

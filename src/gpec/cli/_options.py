@@ -58,7 +58,7 @@ class FitOptions:
     ] = None
     n_boundary: Annotated[int, _fit(min=10, help="Points of the decision boundary.")] = 2_000
     n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit.")] = 200
-    n_background: Annotated[int, _fit(min=1, help="Rows that stand for features left out.")] = 100
+    n_background: Annotated[int, _fit(min=1, help="Number of background rows.")] = 100
     seed: Annotated[int, _fit(min=0, help="Seed of everything random.")] = 0
     model_name: Annotated[str | None, _model(help="Name of the model on the server, if the address has none.")] = None
     model_output: Annotated[
@@ -68,7 +68,9 @@ class FitOptions:
     output_name: Annotated[str | None, _model(help="Which output of an ONNX file or a server holds the answers.")] = (
         None
     )
-    trust_pickle: Annotated[bool, _model("--trust-pickle", help="Read a pickle, which runs its maker's code.")] = False
+    trust_pickle: Annotated[
+        bool, _model("--trust-pickle", help="Allow pickles: loading one executes arbitrary code.")
+    ] = False
     trust_type: Annotated[list[str] | None, _model(help="A type in a .skops file that you trust; may be repeated.")] = (
         None
     )

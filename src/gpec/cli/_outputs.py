@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 import typer
 
-from gpec._files import replacing
 from gpec.errors import MissingExtraError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
+from gpec.runtime.archive import replacing
 
 __all__ = ["check_out", "write"]
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from gpec._checkpoint import IDENTITY, is_begun, write_identity
-from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.cli._errors import note
 from gpec.cli._inputs import Tables, open_model, usual_explainer
@@ -22,6 +20,8 @@ from gpec.cli._outputs import write
 from gpec.errors import CheckpointError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
+from gpec.runtime.checkpoint import IDENTITY, is_begun, write_identity
+from gpec.runtime.fingerprint import fingerprint
 
 __all__ = ["Work"]
 

@@ -1,4 +1,4 @@
-"""The rows that stand for features left out."""
+"""The background rows of explainers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gpec._randomness import stream
 from gpec._validation import check_count
 from gpec.data.schema import Schema
 from gpec.errors import ParameterTypeError
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
 __all__ = ["check_background"]

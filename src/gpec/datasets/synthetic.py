@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from gpec._randomness import make_seed, stream
 from gpec._validation import check_count, check_finite_array, check_positive
 from gpec.datasets.base import Dataset, stratified_split
 from gpec.errors import InputError
+from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["CurveModel", "absolute_boundary", "cosine_boundary", "linear_boundary"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from gpec._files import replacing
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
 from gpec.distributed._target import require_stamp
 from gpec.errors import CorruptFileError, InputError
+from gpec.runtime.archive import replacing
 
 __all__ = ["Job", "Told", "explain_file", "told_by"]
 

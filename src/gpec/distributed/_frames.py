@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from gpec._sending import errors_that_travel, pass_on
 from gpec.data._tables import read_table
 from gpec.distributed._partition import Place, explain_rows
 from gpec.distributed._question import Question
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.runtime.payload import errors_that_travel, pass_on
 
 __all__ = ["explain", "explain_lazily", "is_dask"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpec._fitted import Fitted
 from gpec.explanation import Explanation
+from gpec.pipeline.fitted import Fitted
 
 __all__ = ["Lines"]
 
@@ -25,7 +25,7 @@ class Lines:
     def like(cls, one: Explanation, fitted: Fitted, *, keeps: bool) -> Lines:
         """As the explanation of one row has them. ``data`` is a column of numbers only where all features are."""
         frame = one.to_frame()
-        if not (fitted.ground.schema.plain and fitted.ground.groups.single):
+        if not (fitted.context.schema.plain and fitted.context.groups.single):
             frame["data"] = frame["data"].astype(object)
         return cls(frame, keeps)
 

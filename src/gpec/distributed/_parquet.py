@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from gpec._fingerprint import fingerprint
-from gpec._fitted import Fitted
 from gpec.distributed._file import Job, told_by
 from gpec.distributed._partition import Place
 from gpec.distributed._question import Question
@@ -15,6 +13,8 @@ from gpec.distributed._running import run_jobs, running_on
 from gpec.distributed._target import Target, files_of, fingerprints_of, require_room
 from gpec.distributed.run import Run
 from gpec.errors import InputError, MissingExtraError
+from gpec.pipeline.fitted import Fitted
+from gpec.runtime.fingerprint import fingerprint
 
 __all__ = ["check_folders", "explain_parquet"]
 

@@ -7,14 +7,14 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpec._fitted import Fitted
-from gpec._sending import Parcel, in_turn
 from gpec._validation import check_choice, check_level
 from gpec.data import Schema
 from gpec.distributed._lines import Lines
 from gpec.errors import InputError, PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
+from gpec.pipeline.fitted import Fitted
+from gpec.runtime.payload import Payload, in_turn
 
 __all__ = ["Question"]
 
@@ -23,7 +23,7 @@ __all__ = ["Question"]
 class Question:
     """How rows are to be explained, wherever they are; sent to every worker once."""
 
-    parcel: Parcel
+    parcel: Payload
     attribution: Literal["explainer", "posterior"]
     confidence_level: float
     errors: Literal["raise", "keep"]
@@ -36,14 +36,14 @@ class Question:
         check_choice("attribution", attribution, ("explainer", "posterior"))
         check_choice("errors", errors, ("raise", "keep"))
         level = check_level(confidence_level)
-        fitted.calibration.require_told(attribution, level)
-        if attribution == "explainer" and fitted.ground.explainer is None:
+        fitted.calibration.require_enough_calibration_rows(attribution, level)
+        if attribution == "explainer" and fitted.context.explainer is None:
             raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
         parcel = _packed(g, fitted, attribution)
         with warnings.catch_warnings():
             if attribution == "explainer":
                 warnings.simplefilter("ignore", PosteriorWarning)
-            one = g.explain(fitted.ground.schema.decode(fitted.observation.rows[:1]), attribution="posterior")
+            one = g.explain(fitted.context.schema.decode(fitted.observation.rows[:1]), attribution="posterior")
         return cls(parcel, attribution, level, errors, Lines.like(one, fitted, keeps=errors == "keep"))
 
     @property
@@ -63,7 +63,7 @@ class Question:
 
     @property
     def _schema(self) -> Schema:
-        schema: Schema = self.parcel.open()["GPEC"]._fitted.ground.schema
+        schema: Schema = self.parcel.open()["GPEC"]._fitted.context.schema
         return schema
 
     def ask(self, rows: Any) -> Explanation:
@@ -77,30 +77,30 @@ class Question:
         """Whether the model still answers the rows that it answered in ``fit``, so that others are to blame."""
         fitted = self.parcel.open()["GPEC"]._fitted
         try:
-            fitted.probe.require_same(fitted.ground.model)
+            fitted.model_fingerprint.require_same(fitted.context.model)
         except Exception:
             return False
         return True
 
     def _alone(self, g: Any) -> bool:
         """Whether threads must take turns: a Module is put into evaluation mode and back, explainers may seed."""
-        explainer = g._fitted.ground.explainer
+        explainer = g._fitted.context.explainer
         return is_module(g.model) or (self.attribution == "explainer" and not explainer.threads)
 
 
-def _packed(g: Any, fitted: Fitted, attribution: str) -> Parcel:
+def _packed(g: Any, fitted: Fitted, attribution: str) -> Payload:
     """A GPEC as workers need it: one thread, no bars, and without the boundary, which only ``fit`` looks at.
 
     Who predicts runs no explainer, so it stays at home, with all that it would import.
     """
     nothing: Any = None
-    layers = tuple(replace(layer, graph=nothing) for layer in fitted.layers)
-    lean, ground = copy.copy(g), fitted.ground
+    output_models = tuple(replace(output_model, graph=nothing) for output_model in fitted.output_models)
+    lean, context = copy.copy(g), fitted.context
     for name in ("boundary_", "graph_", "kernel_", "posterior_"):
         delattr(lean, name)
     lean.n_jobs, lean.progress = 1, False
     if attribution == "posterior":
-        lean.explainer, ground = nothing, replace(ground, explainer=nothing)
+        lean.explainer, context = nothing, replace(context, explainer=nothing)
     # a low skill was told to the user already
-    lean._fitted = replace(fitted, ground=ground, layers=layers, boundary=nothing, skill=None)
-    return Parcel.of(model=g.model, explainer=lean.explainer, similar=lean.similar, GPEC=lean)
+    lean._fitted = replace(fitted, context=context, output_models=output_models, boundary=nothing, loo_r2=None)
+    return Payload.of(model=g.model, explainer=lean.explainer, similar=lean.similar, GPEC=lean)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-from gpec._progress import Progress
-from gpec._sending import errors_that_travel, pass_on, scheduler_lost, send
 from gpec.distributed._file import Job, Told, explain_file
 from gpec.distributed._question import Question
 from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
+from gpec.runtime.payload import errors_that_travel, pass_on, scheduler_lost, send
+from gpec.runtime.progress import Progress
 
 __all__ = ["run_jobs", "running_on"]
 

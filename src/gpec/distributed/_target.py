@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpec._checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
-from gpec._files import half_written
-from gpec._fingerprint import fingerprint
 from gpec.errors import CheckpointError, CorruptFileError, InputError
+from gpec.runtime.archive import half_written
+from gpec.runtime.checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
+from gpec.runtime.fingerprint import fingerprint
 
 __all__ = ["Target", "files_of", "fingerprints_of", "require_room", "require_stamp"]
 

@@ -189,8 +189,8 @@ def train(
                 left_out = (losses * unseen).sum(dim=1) / unseen.sum(dim=1)
                 better = left_out < least
                 least = torch.where(better, left_out, least)
-                for kept, weight in zip(best, weights, strict=True):
-                    kept[better] = weight[better]
+                for cache, weight in zip(best, weights, strict=True):
+                    cache[better] = weight[better]
             patience = _PATIENCE if better.any() else patience - 1
             if patience == 0:
                 break

@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._randomness import stream
-from gpec._shapes import at_the_door
 from gpec._validation import check_auto, check_choice, check_count, check_positive
 from gpec.errors import InputError, NotFittedError
 from gpec.explainers._bayes_regression import LinearPosterior, Moments
 from gpec.explainers._linked import LinkedExplainer
-from gpec.explainers._perturbation import Neighborhood, Perturbed, Perturbs, batch
+from gpec.explainers._perturbation import LimeSampler, Perturbed, Perturbs, batch
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import row_seed
 from gpec.models import Model
+from gpec.runtime.randomness import stream
+from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["BayesRegression", "LocalRegression", "PerturbsNeighbors"]
@@ -72,7 +72,7 @@ class PerturbsNeighbors(LocalRegression):
         check_choice("around", self.around, ("data", "row"))
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        statistics = Neighborhood.statistics(rows, self.model_.schema)
+        statistics = LimeSampler.statistics(rows, self.model_.schema)
         self.mean_, self.scale_, self.frequencies_, self.missing_ = statistics
 
     def fitted_state(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class PerturbsNeighbors(LocalRegression):
     def _maker(self) -> Perturbs:
         auto = 0.75 * np.sqrt(len(self.mean_))
         width = float(auto if isinstance(self.kernel_width, str) else self.kernel_width)
-        return Neighborhood(self.mean_, self.scale_, self.frequencies_, self.missing_, width, self.around)
+        return LimeSampler(self.mean_, self.scale_, self.frequencies_, self.missing_, width, self.around)
 
 
 class BayesRegression(LocalRegression):
@@ -138,7 +138,7 @@ class BayesRegression(LocalRegression):
 
     def half_width(self, X: Any, level: float = 0.95) -> FloatArray:
         """Half-width of the credible intervals of ``explainer(X).values``, of the same shape (Student t)."""
-        return at_the_door(self.posterior(X).half_width(level))
+        return squeeze_single_output(self.posterior(X).half_width(level))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         posterior = self._posterior(Z, seeds)

@@ -16,7 +16,7 @@ from gpec.data import Schema, same_values
 from gpec.data.schema import column_moments
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Coalitions", "Neighborhood", "Perturbed", "Perturbs", "batch"]
+__all__ = ["Coalitions", "LimeSampler", "Perturbed", "Perturbs", "batch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def batch(
 
 
 @dataclass(frozen=True, eq=False)
-class Neighborhood:
+class LimeSampler:
     """LIME's perturbations of a table's rows.
 
     Numbers are drawn from N(mean, std^2) of the training rows (or from N(x, std^2)) and described in standard

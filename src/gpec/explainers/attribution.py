@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpec._shapes import at_the_door
 from gpec.errors import ExplainerError, InputError
 from gpec.models import Model
+from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "check_attribution"]
@@ -41,7 +41,7 @@ class Attribution:
 
     @classmethod
     def join(cls, parts: Sequence[Attribution]) -> Attribution:
-        """The rows of several, one after the other; what some do not have, the whole has not."""
+        """Concatenate the rows of several; an optional array is kept only if all parts have it."""
 
         def stack(name: str) -> Any:
             pieces = [getattr(part, name) for part in parts]
@@ -54,9 +54,9 @@ class Attribution:
         variance, base_values = (None if part is None else function(part) for part in (self.variance, self.base_values))
         return Attribution(function(self.values), variance, base_values)
 
-    def at_the_door(self) -> Attribution:
+    def squeeze_single_output(self) -> Attribution:
         """As users see it: ``(n, d)`` and ``(n,)`` with two classes."""
-        return self.map(at_the_door)
+        return self.map(squeeze_single_output)
 
 
 def check_attribution(

@@ -10,9 +10,6 @@ from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator
 
-from gpec._checkpoint import Checkpoint
-from gpec._execution import on_cluster, run_blocks
-from gpec._randomness import derived_seed, make_seed
 from gpec.data import Groups, Schema
 from gpec.data._background import check_background
 from gpec.data._same import contents_of
@@ -22,6 +19,9 @@ from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
+from gpec.runtime.blocks import on_cluster, run_blocks
+from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.randomness import derived_seed, make_seed
 from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
@@ -119,7 +119,7 @@ class Explainer(BaseEstimator, ABC):
         """Attributions of the rows ``X``, on ``n_jobs`` threads; call :meth:`fit` first."""
         if not hasattr(self, "seed_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
-        return self.explain(self.model_.schema.encode(X), seed=self.seed_, n_jobs=n_jobs).at_the_door()
+        return self.explain(self.model_.schema.encode(X), seed=self.seed_, n_jobs=n_jobs).squeeze_single_output()
 
     @abstractmethod
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -134,7 +134,7 @@ class Explainer(BaseEstimator, ABC):
         n_runs: int = 1,
         n_jobs: int | None = None,
         progress: Literal["auto"] | bool = False,
-        kept: Checkpoint | None = None,
+        cache: Checkpoint | None = None,
     ) -> Attribution:
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 
@@ -164,7 +164,7 @@ class Explainer(BaseEstimator, ABC):
 
         parts = {"model": self.model_.user_model, "explainer": self}
         answer_block, n_jobs = on_cluster(partial(self._answer_block, Z, seed, run), n_jobs, alone=alone, **parts)
-        answered = answer_block if kept is None else kept.remember(f"explainer {run}", answer_block, Z)
+        answered = answer_block if cache is None else cache.remember(f"explainer {run}", answer_block, Z)
 
         def block(part: slice) -> Attribution | GPECError | None:
             try:

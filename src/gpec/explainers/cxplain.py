@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._randomness import stream
 from gpec._validation import check_auto_count, check_choice, check_count
 from gpec.data.schema import column_moments
 from gpec.errors import InputError, MissingExtraError, ModelCallError, ModelOutputError, ParameterTypeError
@@ -23,6 +22,7 @@ from gpec.explainers._cxplain_networks import MLP, Architecture, UNet, train
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
+from gpec.runtime.randomness import stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["CXPlain"]

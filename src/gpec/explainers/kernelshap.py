@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpec._randomness import stream
 from gpec.explainers._coalitions import (
     CountsCoalitions,
     MaskedModel,
@@ -19,6 +18,7 @@ from gpec.explainers._coalitions import (
 from gpec.explainers._paired_regression import Design, draw_design
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
+from gpec.runtime.randomness import stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["KernelShap"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpec._randomness import stream
 from gpec._validation import check_count, check_positive
 from gpec.explainers._bayes_regression import LinearPosterior, Moments, sandwich_variance
 from gpec.explainers._linked import Link
@@ -12,6 +11,7 @@ from gpec.explainers._local_regression import BayesRegression, PerturbsNeighbors
 from gpec.explainers._perturbation import Coalitions, Perturbed, Perturbs, batch
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
 __all__ = ["BayesLime", "BayesShap", "Lime"]

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._checkpoint import Checkpoint
-from gpec._shapes import at_the_door
 from gpec._validation import check_finite_array, check_positive
 from gpec.errors import InputError, StochasticExplainerWarning
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
+from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray
 
 __all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "noise_variance", "observe"]
@@ -52,7 +52,7 @@ def observe(
     seed: int,
     n_jobs: int | None = None,
     progress: Literal["auto"] | bool,
-    kept: Checkpoint | None = None,
+    cache: Checkpoint | None = None,
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 
@@ -65,7 +65,7 @@ def observe(
     two runs of a row agree may be chance, and must not depend on the rows beside it.
     """
     repeats = _resampled(noise) and explainer.stochastic is not False
-    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress, "kept": kept}
+    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress, "cache": cache}
     first = explainer.explain(Z, n_runs=n_resamples if repeats else 1, **how)
     if not _resampled(noise):
         return first
@@ -93,7 +93,7 @@ def noise_variance(
         if not _broadcasts(given.shape, shape):
             raise InputError(
                 f"noise has shape {np.shape(noise)}, which does not fit the attributions' shape "
-                f"{at_the_door(attribution.values).shape}."
+                f"{squeeze_single_output(attribution.values).shape}."
             )
         return np.broadcast_to(given, shape).copy(), "given"
     if _resampled(noise) and explainer is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpec._randomness import stream
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.explainers._coalitions import MaskedModel, Queue, put_enumeration
@@ -12,6 +11,7 @@ from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers._permutations import Sums, Walks, spread
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["ExactShapley", "ShapleySampling"]

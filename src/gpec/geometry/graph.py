@@ -12,12 +12,12 @@ from scipy.spatial import cKDTree
 from sklearn.cluster import kmeans_plusplus
 from sklearn.neighbors import NearestNeighbors
 
-from gpec._execution import Lazy, one_blas_thread
-from gpec._progress import Progress
-from gpec._randomness import make_seed, stream
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
 from gpec.geometry._distinct import distinct_points
+from gpec.runtime.blocks import Lazy, one_blas_thread
+from gpec.runtime.progress import Progress
+from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["GeodesicGraph"]

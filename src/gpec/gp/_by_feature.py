@@ -10,7 +10,7 @@ from numpy.linalg import LinAlgError
 
 from gpec.data import Rows
 from gpec.gp._curve import deviance
-from gpec.gp._restricted import Restricted
+from gpec.gp._restricted import REMLTerms
 from gpec.kernels import Kernel
 from gpec.typing import BoolArray, FloatArray
 
@@ -52,7 +52,7 @@ def each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, featu
             own, noise = tuple(map(int, features[block])), u.T[block]
             A, pull = tried.grams_pullback(rows, own) if gradient else (tried.grams(rows, own), None)
             np.einsum("fii->fi", A)[...] += g + noise / scales[block, None]
-            found = Restricted(A, y.T[block])
+            found = REMLTerms(A, y.T[block])
             best = np.maximum(found.quadratic / (n - 1), 1e-300)
             s = np.where(noisy[block], scales[block], best)
             total = float(deviance(found.quadratic, found.logarithm, s, n - 1).sum())

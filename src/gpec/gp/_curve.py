@@ -14,7 +14,7 @@ import numpy as np
 from gpec.gp._gram import Spectrum
 from gpec.typing import FloatArray
 
-__all__ = ["LARGEST_NUGGET", "LEAST_NUGGET", "SCALE_RANGE", "Curve", "deviance"]
+__all__ = ["LARGEST_NUGGET", "LEAST_NUGGET", "SCALE_RANGE", "EqualNoiseREML", "deviance"]
 
 # Without a nugget the scale of a deterministic explainer would be set by the jitter.
 LEAST_NUGGET = 1e-6
@@ -23,7 +23,7 @@ SCALE_RANGE = (1e-8, 1e8)  # in units of the attributions' variance
 _GRID = 48
 
 
-class Curve:
+class EqualNoiseREML:
     """The deviance (*) where the noise is the same for all rows; ``y (n, d)``, one column a feature."""
 
     def __init__(self, spectrum: Spectrum, y: FloatArray, free_mean: bool) -> None:

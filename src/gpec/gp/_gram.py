@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from gpec._execution import Lazy
 from gpec.data import Rows
 from gpec.kernels import Kernel
 from gpec.kernels.base import Cross, symmetric
+from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Gram", "Spectrum", "feature_grams"]

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from gpec.gp._gram import Spectrum
-from gpec.gp._solver import Half
+from gpec.gp._solver import VarianceFactor
 from gpec.typing import FloatArray
 
 __all__ = ["EqualNoise", "Rotation"]
@@ -63,11 +63,11 @@ class EqualNoise:
             taken -= (self._gap(P) ** 2 / self.precision) @ (self.rotation.back**2).T
         return taken
 
-    def half(self, P: FloatArray, f: int, free_mean: bool) -> Half:
+    def half(self, P: FloatArray, f: int, free_mean: bool) -> VarianceFactor:
         """The same for one feature at several rows."""
         taken = (1.0, P * np.sqrt(self.w @ self.rotation.TW[f] ** 2))
         of_mean = (-1.0, self._gap(P) * (self.rotation.back[f] / np.sqrt(self.precision)))
-        return Half(taken, of_mean) if free_mean else Half(taken)
+        return VarianceFactor(taken, of_mean) if free_mean else VarianceFactor(taken)
 
     def solve(self, Y: FloatArray, free_mean: bool) -> tuple[FloatArray, FloatArray]:
         """The means ``(d,)`` and ``A^-1 (y - mean)`` in the rotated columns, ``(N, d)``."""

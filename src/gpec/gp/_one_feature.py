@@ -6,7 +6,7 @@ import numpy as np
 
 from gpec.data.rows import evenly_spaced
 from gpec.gp._gram import Gram
-from gpec.gp._solver import Cholesky, Half, Solver
+from gpec.gp._solver import Cholesky, Solver, VarianceFactor
 from gpec.gp.evidence import Parameters
 from gpec.kernels.base import Cross
 from gpec.typing import FloatArray
@@ -53,7 +53,7 @@ class OneFeatureSolver(Solver):
     def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
         return np.asarray(k @ self._alpha)
 
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> VarianceFactor:
         return self._factors[noisy].half(self._factors[noisy].white(k.T).T)
 
     def taken(self, k: FloatArray, P: FloatArray, noisy: bool) -> FloatArray:

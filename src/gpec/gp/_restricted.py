@@ -8,10 +8,10 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from gpec.typing import FloatArray
 
-__all__ = ["Restricted"]
+__all__ = ["REMLTerms"]
 
 
-class Restricted:
+class REMLTerms:
     """``quadratic = y' P y`` and ``logarithm = log|A| + log(1' A^-1 1)``, one of each for a feature.
 
     LAPACK works in place: the lower half of a C-contiguous matrix is what Fortran takes for the upper one.

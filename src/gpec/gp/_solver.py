@@ -22,10 +22,20 @@ from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels.base import Cross
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["JITTER", "Cholesky", "DenseSolver", "Half", "Near", "Pairs", "Prediction", "Solver", "SpectralSolver"]
+__all__ = [
+    "JITTER",
+    "Cholesky",
+    "CrossCovariance",
+    "DenseSolver",
+    "PairPosterior",
+    "Prediction",
+    "Solver",
+    "SpectralSolver",
+    "VarianceFactor",
+]
 
 # ``k(x, X) (n, N)`` and ``k(x, x) (n,)`` of some rows ``x``.
-Near = tuple[FloatArray, FloatArray]
+CrossCovariance = tuple[FloatArray, FloatArray]
 
 JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)
@@ -50,7 +60,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairPosterior:
     """Latent posterior at rows ``(n, d)``, at ``K`` rows similar to each ``(n, K, d)``, and between them."""
 
     mean: FloatArray
@@ -60,8 +70,8 @@ class Pairs:
     covariance: FloatArray  # of a row with each similar one
 
 
-class Half:
-    """Half of what the explained rows take off the prior: it is a sum of products of such halves.
+class VarianceFactor:
+    """Factor V of the variance reduction: the explained rows lower the prior covariance by ``V V'``.
 
     ``parts`` are signs and arrays ``(n, q)``; that of an unknown mean has a minus.
     """
@@ -77,7 +87,7 @@ class Half:
         """At each row, ``(n,)``."""
         return np.asarray(sum(sign * np.einsum("ij,ij->i", V, V) for sign, V in self.parts))
 
-    def towards(self, other: Half) -> FloatArray:
+    def towards(self, other: VarianceFactor) -> FloatArray:
         """Between each of ``n`` rows and its own ``K`` of the ``n K`` rows of another, ``(n, K)``."""
         products = [
             sign * np.einsum("ij,ikj->ik", V, W.reshape(len(V), -1, W.shape[1]))
@@ -118,14 +128,14 @@ class Cholesky:
         mean = cho_solve((self.root, True), self.W.T @ white)
         return mean, solve_triangular(self.L, white - self.W @ mean, lower=True, trans="T")
 
-    def half(self, white: FloatArray, mean: FloatArray | float = 1.0) -> Half:
+    def half(self, white: FloatArray, mean: FloatArray | float = 1.0) -> VarianceFactor:
         """From ``(L^-1 k')'`` of rows whose mean is ``mean`` of those of ``M``."""
         if not len(self.root):
-            return Half((1.0, white))
+            return VarianceFactor((1.0, white))
         gap = solve_triangular(self.root, (mean - white @ self.W).T, lower=True).T
-        return Half((1.0, white), (-1.0, gap))
+        return VarianceFactor((1.0, white), (-1.0, gap))
 
-    def inverse(self) -> Half:
+    def inverse(self) -> VarianceFactor:
         """Halves of ``P``."""
         return self.half(self.white(np.eye(len(self.L))).T, mean=0.0)
 
@@ -163,7 +173,7 @@ class Solver(ABC):
         """``k' A^-1 (y - m)``, ``(n, d)``."""
 
     @abstractmethod
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> VarianceFactor:
         """What the explained rows say of feature ``f`` at rows, with their noise or as if they had none."""
 
     @abstractmethod
@@ -200,7 +210,9 @@ class Solver(ABC):
             parts[f] = np.full_like(K, self._flat_noise[f])  # one unknown constant
         return np.stack(parts, axis=-1)
 
-    def pairs(self, near: Near, near_similar: Near, between: FloatArray, noisy: bool) -> Pairs:
+    def pairs(
+        self, near: CrossCovariance, near_similar: CrossCovariance, between: FloatArray, noisy: bool
+    ) -> PairPosterior:
         """Rows and the rows similar to each: ``k(x, X)`` and ``k(x, x)`` of both, and ``k(x, x') (n, K)``."""
         (n, K), d = between.shape, len(self.scale)
         variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
@@ -216,7 +228,7 @@ class Solver(ABC):
                 variance[:, f], of_similar[:, :, f], covariance[:, :, f] = constant, constant, constant
         mean, mean_similar = self.mean + self.mean_at(k, P), self.mean + self.mean_at(q, Q)
         mean[:, self.flat] = mean_similar[:, self.flat] = self.mean[self.flat]
-        return Pairs(mean, mean_similar.reshape(n, K, d), variance, of_similar, covariance)
+        return PairPosterior(mean, mean_similar.reshape(n, K, d), variance, of_similar, covariance)
 
     def _variance(self, diagonal: FloatArray, taken: FloatArray) -> tuple[FloatArray, IntArray]:
         variance = diagonal[:, None] + self.parameters.nugget - taken
@@ -262,7 +274,7 @@ class SpectralSolver(Solver):
         """What squares of ``P`` count, ``(q, d)``."""
 
     @abstractmethod
-    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+    def _half_of_group(self, k: FloatArray, i: int) -> VarianceFactor:
         """:meth:`half` of features whose noise varies over the rows."""
 
     def _solve_shared(self, z: FloatArray, total: FloatArray) -> FloatArray:
@@ -291,13 +303,17 @@ class SpectralSolver(Solver):
             found[:, group] = self._half_of_group(k, i).size()[:, None]
         return found
 
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> VarianceFactor:
         i = next((i for i, group in enumerate(self.groups) if noisy and f in group), None)
         if i is not None:
             return self._half_of_group(k, i)
         h = self.h[0, [f]] if noisy else self.h_boundary[[f]]
         part = (1.0, P * np.sqrt(self._weights(h)[:, 0]))
-        return Half(part, (-1.0, self._gap(P, h) / np.sqrt(self._precision(h)))) if self.free_mean else Half(part)
+        return (
+            VarianceFactor(part, (-1.0, self._gap(P, h) / np.sqrt(self._precision(h))))
+            if self.free_mean
+            else VarianceFactor(part)
+        )
 
 
 class DenseSolver(SpectralSolver):
@@ -333,7 +349,7 @@ class DenseSolver(SpectralSolver):
     def _weights(self, h: FloatArray) -> FloatArray:
         return 1.0 / (self.values + h)
 
-    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+    def _half_of_group(self, k: FloatArray, i: int) -> VarianceFactor:
         return self._factors[i].half(self._factors[i].white(k.T).T)
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:

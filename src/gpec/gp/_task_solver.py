@@ -7,7 +7,7 @@ import numpy as np
 from gpec.errors import InputError
 from gpec.gp._gram import Gram
 from gpec.gp._kronecker import EqualNoise
-from gpec.gp._solver import Cholesky, Half, Solver
+from gpec.gp._solver import Cholesky, Solver, VarianceFactor
 from gpec.gp.evidence import Parameters
 from gpec.kernels.base import Cross
 from gpec.typing import FloatArray
@@ -72,7 +72,7 @@ class TaskSolver(Solver):
             return np.stack([self.half(k, P, f, noisy).size() for f in range(len(self.T))], axis=1)
         return (self._total_noise if noisy else self._boundary).taken(P, self.free_mean)
 
-    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> Half:
+    def half(self, k: FloatArray, P: FloatArray, f: int, noisy: bool) -> VarianceFactor:
         if noisy and self._unequal is not None:
             N = len(self.h)
             return self._unequal.half(k @ self._white_T[:, f * N : (f + 1) * N].T, mean=np.eye(len(self.T))[f])

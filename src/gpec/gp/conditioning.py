@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._randomness import derived_seed, stream
 from gpec.data import Rows
 from gpec.gp._gram import feature_grams
 from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.lowrank import LowRankPosterior
 from gpec.gp.posterior import ExactPosterior, Posterior
 from gpec.kernels import Kernel
+from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray
 
 __all__ = ["make_posterior"]

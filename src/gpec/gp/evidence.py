@@ -25,9 +25,9 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, Curve, deviance
+from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, EqualNoiseREML, deviance
 from gpec.gp._gram import Gram
-from gpec.gp._restricted import Restricted
+from gpec.gp._restricted import REMLTerms
 from gpec.typing import FloatArray, IntArray
 
 __all__ = [
@@ -113,7 +113,7 @@ def spread_of(Y: FloatArray) -> FloatArray:
 
 def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
-    curve, noise = Curve(gram.spectrum, y, free_mean=True), u.mean(axis=0)
+    curve, noise = EqualNoiseREML(gram.spectrum, y, free_mean=True), u.mean(axis=0)
     s, h = curve.best(noise)
     g = np.maximum(h - noise / s, LEAST_NUGGET)
     averaged = average and bool(u.any()) and len(y) <= _ROWS_FOR_AVERAGE
@@ -148,7 +148,7 @@ def _average_with_varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, s: 
     left = s * g
 
     def at_scale(t: FloatArray) -> FloatArray:
-        found = Restricted(_with_noise(K, np.maximum(left / t, LEAST_NUGGET) + u / t), y[None])
+        found = REMLTerms(_with_noise(K, np.maximum(left / t, LEAST_NUGGET) + u / t), y[None])
         return deviance(found.quadratic, found.logarithm, t, len(y) - 1)
 
     t = float(_average_scale(at_scale, np.array([s]))[0])
@@ -163,7 +163,7 @@ def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArra
         (s, g), y_, u_ = np.exp(theta), y[some], u[some]
         freedom = len(y_) - 1
         try:
-            found = Restricted(_with_noise(K[some, some], g + u_ / s), y_[None])
+            found = REMLTerms(_with_noise(K[some, some], g + u_ / s), y_[None])
         except LinAlgError:  # noise beyond all measure drowns the kernel in rounding
             return np.inf, np.zeros(2)
         value = float(deviance(found.quadratic, found.logarithm, s, freedom)[0])

@@ -18,7 +18,7 @@ from scipy.stats.qmc import Halton
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp._by_feature import Objective, each_feature, moves
-from gpec.gp._curve import LEAST_NUGGET, Curve
+from gpec.gp._curve import LEAST_NUGGET, EqualNoiseREML
 from gpec.gp._gram import Spectrum, feature_grams
 from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
@@ -133,7 +133,7 @@ def _learn_for_all(
                 own = np.flatnonzero(np.isin(varies, features) & told)
                 if len(own):
                     K, pull = tried.gram_pullback(some.rows, gram.feature) if gradient else (gram.matrix, None)
-                    curve = Curve(Spectrum.of(K), some.y[:, own], free_scale)
+                    curve = EqualNoiseREML(Spectrum.of(K), some.y[:, own], free_scale)
                     s, h = (
                         curve.best(noise[own]) if free_scale else (np.full(len(own), float(output_scale)), noise[own])
                     )

@@ -18,7 +18,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from gpec.gp._gram import Gram
-from gpec.gp._solver import Half, Solver, SpectralSolver
+from gpec.gp._solver import Solver, SpectralSolver, VarianceFactor
 from gpec.gp.evidence import Parameters
 from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
@@ -142,11 +142,15 @@ class _LowRankSolver(SpectralSolver):
     def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
         return np.asarray(P @ (self._V.T @ self._beta))
 
-    def _half_of_group(self, k: FloatArray, i: int) -> Half:
+    def _half_of_group(self, k: FloatArray, i: int) -> VarianceFactor:
         (R, u, precision), z = self._factors[i], self._z(k)
         white = solve_triangular(R, z.T, lower=True).T
         parts = ((1.0, z), (-1.0, white))
-        return Half(*parts, (-1.0, (1.0 - z @ u)[:, None] / np.sqrt(precision))) if self.free_mean else Half(*parts)
+        return (
+            VarianceFactor(*parts, (-1.0, (1.0 - z @ u)[:, None] / np.sqrt(precision)))
+            if self.free_mean
+            else VarianceFactor(*parts)
+        )
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         weighted, diagonal, h = np.empty_like(self._Y), np.empty_like(self._Y), self.h[0, self.shared]

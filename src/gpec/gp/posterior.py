@@ -12,7 +12,7 @@ import numpy as np
 from gpec.data import Rows
 from gpec.gp._gram import Gram, feature_grams
 from gpec.gp._one_feature import OneFeatureSolver
-from gpec.gp._solver import JITTER, DenseSolver, Near, Pairs, Prediction, Solver
+from gpec.gp._solver import JITTER, CrossCovariance, DenseSolver, PairPosterior, Prediction, Solver
 from gpec.gp.evidence import Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
@@ -104,7 +104,7 @@ class Posterior(ABC):
             [solver.covariance(k, self.kernel.gram(rows, solver.feature)) for solver, (k, _) in self._near(rows)]
         )
 
-    def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> Pairs:
+    def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> PairPosterior:
         """Rows ``X`` and the ``K`` rows similar to each: ``similar`` has ``n K`` rows, those of the first row first.
 
         ``noisy=False`` gives what would be known if the explained rows had no noise, at the same parameters.
@@ -114,7 +114,9 @@ class Posterior(ABC):
             solver.pairs(here, there, self.kernel.paired(rows, others, solver.feature), noisy)
             for (solver, here), (_, there) in zip(self._near(rows), self._near(others), strict=True)
         ]
-        return Pairs(*(self._gather([getattr(part, field.name) for part in parts]) for field in fields(Pairs)))
+        return PairPosterior(
+            *(self._gather([getattr(part, field.name) for part in parts]) for field in fields(PairPosterior))
+        )
 
     def leave_one_out(self) -> LeaveOneOut:
         """Residuals of the explained rows, each predicted from all others at the same parameters."""
@@ -126,7 +128,7 @@ class Posterior(ABC):
         variance[:, flat] = self.U[:, flat] + _variance_of_others(self.U[:, flat])
         return LeaveOneOut(residual, variance)
 
-    def _near(self, rows: Rows) -> Iterator[tuple[Solver, Near]]:
+    def _near(self, rows: Rows) -> Iterator[tuple[Solver, CrossCovariance]]:
         """Each solver with the kernel between the rows and those explained, which solvers of one matrix share."""
         cross, near = None, None
         for solver in self._solvers:

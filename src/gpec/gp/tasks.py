@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from gpec._randomness import stream
 from gpec._validation import check_choice, check_finite_array
 from gpec.data import Rows
 from gpec.errors import InputError, ParameterTypeError
@@ -20,6 +19,7 @@ from gpec.gp._task_solver import TaskSolver
 from gpec.gp.evidence import Parameters, fit_parameters
 from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior", "require_one_kernel"]

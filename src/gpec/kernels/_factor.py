@@ -24,8 +24,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from gpec._execution import one_blas_thread
 from gpec.geometry import GeodesicGraph
+from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Factor", "FactorGrid", "factorize"]

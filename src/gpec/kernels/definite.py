@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 
-from gpec._execution import one_blas_thread
 from gpec._validation import check_positive
 from gpec.data.rows import evenly_spaced
 from gpec.geometry import GeodesicGraph
+from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray
 
 __all__ = ["PositiveDefiniteRange", "positive_definite_range"]

@@ -56,7 +56,7 @@ class Distance(Kernel):
 
     @property
     def _measure(self) -> tuple[Any, ...]:
-        """What tells it apart from others of its class: whoever has the same, but for the length, measures the same."""
+        """Cache key of the distance before it is divided by its length."""
         return (self,)
 
     def check(self) -> None:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpec._randomness import make_seed, stream
 from gpec._validation import check_count, check_finite_array, check_positive
 from gpec.errors import InputError
 from gpec.metrics._arrays import check_weights, rows_first
+from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["worst_slab_coverage"]

@@ -102,9 +102,9 @@ def _categories_of_xgboost(booster: Any) -> list[list[Any] | None]:
     XGBoost cuts names with letters beyond ASCII at the wrong places; such names are then not found in a table.
     """
     trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
-    kept = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
+    cache = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
     found: list[list[Any] | None] = []
-    for column in kept:
+    for column in cache:
         values, offsets = column["values"], column.get("offsets")
         if offsets is None:  # whole numbers
             found.append(values)

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, logsumexp, softmax
 
-from gpec._execution import on_threads
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ModelCallError, ModelOutputError
 from gpec.models._resolve import is_booster, resolve
 from gpec.models._torch import ends_in, is_module
+from gpec.runtime.blocks import on_threads
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model"]

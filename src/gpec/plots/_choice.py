@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpec import plots
-from gpec._explained import Explained
 from gpec._validation import check_choice
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 
 __all__ = ["draw"]
 

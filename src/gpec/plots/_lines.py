@@ -10,9 +10,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from gpec._colors import DOWN, GREY, INK, UP
-from gpec._explained import Explained
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import SIGN_WORDS
 from gpec.plots._style import label, new_axes, tidy
-from gpec.trust import SIGN_WORDS
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["bar", "firmness_legend", "legend_below", "lines", "names_and_values", "shown_of", "whiskers", "zero_line"]

@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpec._explained import Explained
 from gpec._numbers import shorten
 from gpec.data import Schema
 from gpec.data._dates import as_dates, date_numbers
 from gpec.data._labels import column_of
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.plots._style import label, plain
 from gpec.typing import FloatArray
 

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
 from gpec._colors import PALETTE, SOFT
-from gpec._explained import Explained
 from gpec._numbers import level_text, shorten, value_text
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.typing import FloatArray, IntArray
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from gpec._explained import Explained
 from gpec._validation import check_count
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import trust_words
 from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, shown_of, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
-from gpec.trust import trust_words
 
 __all__ = ["bars"]
 
@@ -18,7 +18,7 @@ def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend:
     """Draw the largest attributions of one row with their intervals.
 
     A bar to the right raises the model's answer, one to the left lowers it. A full bar has a firm sign, a pale one a
-    likely sign and a hatched one an unclear sign; see :func:`gpec.trust.trust_words`.
+    likely sign and a hatched one an unclear sign; see :func:`gpec.intervals.trust.trust_words`.
 
     Parameters
     ----------

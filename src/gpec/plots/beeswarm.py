@@ -11,9 +11,9 @@ from matplotlib.colors import Normalize, to_rgba
 from matplotlib.lines import Line2D
 
 from gpec._colors import GREY, INK
-from gpec._explained import Explained
 from gpec._numbers import counted, number
 from gpec._validation import check_count
+from gpec.intervals.protocol import Explained
 from gpec.plots._lines import legend_below, lines, shown_of, zero_line
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, label, largest, promise_label, require_axes, unit_label
 from gpec.plots._values import MANY, dot_size, numbers_of, spread

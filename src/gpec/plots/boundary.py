@@ -132,15 +132,15 @@ def _rows(rows: Any) -> Any:
 
 def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
     fitted = g._require_fitted()
-    ground = fitted.ground
-    chosen = choose_output(output, ground.model.output_names, "boundary")
-    layer = fitted.layers[chosen]
+    context = fitted.context
+    chosen = choose_output(output, context.model.output_names, "boundary")
+    layer = fitted.output_models[chosen]
     points = fitted.boundary.of(chosen).points
     # the graph keeps the first of points that lie together
-    first = cKDTree(ground.schema.embed(points, "boundary")).query(layer.graph.points)[1]
-    explained = ground.rows(fitted.observation.rows)
+    first = cKDTree(context.schema.embed(points, "boundary")).query(layer.graph.points)[1]
+    explained = context.rows(fitted.observation.rows)
     return _Sheet(
-        ground.schema, points[first], layer.graph, ground.rows, layer.kernel, tuple(ground.groups.names), explained
+        context.schema, points[first], layer.graph, context.rows, layer.kernel, tuple(context.groups.names), explained
     )
 
 

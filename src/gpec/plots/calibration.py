@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from gpec._colors import FAINT, GREY, INK
-from gpec._explained import Explained
 from gpec._numbers import counted
 from gpec._validation import check_count, check_finite_array, check_level
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.plots._plane import choose_output
 from gpec.plots._style import label, look, new_axes, require_axes, tidy
 from gpec.typing import FloatArray

@@ -92,11 +92,11 @@ def heatmap(
         The axes drawn on; the colour bar has its own.
     """
     fitted = g._require_fitted()
-    schema, groups, model = fitted.ground.schema, fitted.ground.groups, fitted.ground.model
+    schema, groups, model = fitted.context.schema, fitted.context.groups, fitted.context.model
     check_count("n_grid", n_grid, least=2)
     check_choice("attribution", attribution, ("posterior", "explainer"))
     place = place_of(feature, groups.names)
-    several = len(fitted.layers) > 1
+    several = len(fitted.output_models) > 1
     chosen = choose_output(output, model.output_names, "heatmap")
     columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")
     row = _middle(schema, fitted.observation.rows) if data is None else one_row("data", data, schema)
@@ -137,8 +137,8 @@ def heatmap(
 
 def _usual(fitted: Any, place: int, output: int) -> tuple[int, int]:
     """The column of the feature, and that of the other feature with the largest attributions."""
-    members = fitted.ground.groups.members
-    if fitted.ground.schema.n_features <= 2 or len(members) == 1:
+    members = fitted.context.groups.members
+    if fitted.context.schema.n_features <= 2 or len(members) == 1:
         return 0, 1
     own = int(members[place][0])
     size = np.abs(fitted.observation.attribution.values[:, :, output]).mean(axis=0)
@@ -190,7 +190,7 @@ def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float,
 
 def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
     """How far the model is from changing its answer: above 0 inside the class, below 0 outside; for each level."""
-    model = fitted.ground.model
+    model = fitted.context.model
     p = model.answers(cells)
     if model.is_regressor:
         return [p[:, 0] - level for level in fitted.boundary.levels]

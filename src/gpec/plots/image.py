@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpec._colors import DIVERGING
-from gpec._explained import Explained
 from gpec._numbers import level_text
 from gpec._validation import check_count
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.plots._plane import choose_output
 from gpec.plots._style import label, plain, require_axes, unit_label
 from gpec.typing import FloatArray

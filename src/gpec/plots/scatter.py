@@ -11,9 +11,9 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
 from gpec._colors import GREY, INK, UNCERTAINTY
-from gpec._explained import Explained
 from gpec._numbers import MISSING, counted, is_missing, number, value_text
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.plots._style import (
     axis_note,
     color_bar,

@@ -11,10 +11,10 @@ from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 
 from gpec._colors import DOWN, FAINT, GREY, INK
-from gpec._explained import Explained
 from gpec._numbers import answer_text, counted
 from gpec._validation import check_count
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
 from gpec.plots._lines import legend_below, lines, names_and_values, shown_of, zero_line
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, largest, promise_label, require_axes, unit_label
 from gpec.typing import BoolArray, FloatArray

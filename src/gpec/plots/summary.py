@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gpec._colors import DOWN, FAINT, GREY, INK, PALETTE
-from gpec._explained import Explained
 from gpec._numbers import counted, level_text, share_text
 from gpec._validation import check_count
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import half_width_of_mean, trust_words
 from gpec.plots._lines import legend_below, lines, shown_of, whiskers
 from gpec.plots._style import axis_note, label, largest, require_axes, unit_label
-from gpec.trust import half_width_of_mean, trust_words
 from gpec.typing import FloatArray
 
 __all__ = ["summary"]
@@ -61,7 +61,7 @@ def summary(
     it shrinks with the number of rows, unlike the intervals of single attributions. Rows count as independent, and so
     do classes. There is none for a single row.
 
-    A sign is firm where it is certain by at least 97.5%; see :func:`gpec.trust.trust_words`.
+    A sign is firm where it is certain by at least 97.5%; see :func:`gpec.intervals.trust.trust_words`.
     """
     e = _of_output(e, output)
     require_axes(e, ("row", "feature", "output") if "output" in e.axes else ("row", "feature"), "summary")

@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gpec._colors import FAINT, GREY, INK
-from gpec._explained import Explained
 from gpec._numbers import answer_text, number
 from gpec._validation import check_count
+from gpec.intervals.protocol import Explained
+from gpec.intervals.rules import mixture_quantile
+from gpec.intervals.trust import trust_words
 from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
-from gpec.promises import mixture_quantile
-from gpec.trust import trust_words
 from gpec.typing import IntArray
 
 __all__ = ["waterfall"]
@@ -36,7 +36,7 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
 
     Read from top to bottom: each step starts where the one above ended. The line on a step is the interval of this step
     alone: it shows where the step could have ended. A full bar has a firm sign, a pale one a likely sign and a hatched
-    one an unclear sign; see :func:`gpec.trust.trust_words`.
+    one an unclear sign; see :func:`gpec.intervals.trust.trust_words`.
 
     Parameters
     ----------

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpec._explained import Explained
 from gpec._numbers import decimals_for, is_missing, value_text
-from gpec._randomness import stream
 from gpec.errors import InputError
-from gpec.trust import firm_share_of, half_width_of_mean, words_of
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import firm_share_of, half_width_of_mean, words_of
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Content", "columns_of", "data_of", "extremes", "outputs_of", "shortened", "shown_rows", "with_axes"]

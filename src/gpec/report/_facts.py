@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpec._explained import Explained
 from gpec._numbers import value_text
+from gpec.intervals.protocol import Explained
 from gpec.report._content import Content, extremes, outputs_of
 from gpec.report._similar import Fit
 

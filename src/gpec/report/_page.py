@@ -13,15 +13,15 @@ from importlib import resources
 from pathlib import Path
 
 from gpec._colors import DARK, LIGHT, css
-from gpec._explained import Explained
-from gpec._files import replacing
 from gpec._numbers import MISSING, level_text
 from gpec._validation import check_count
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import SIGN_WORDS
 from gpec.report._content import Content
 from gpec.report._facts import facts_of, how_to_read, left_out, settings_of
 from gpec.report._similar import Fit, similar_of
-from gpec.trust import SIGN_WORDS
+from gpec.runtime.archive import replacing
 
 __all__ = ["write_report"]
 

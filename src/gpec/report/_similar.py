@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpec._explained import Explained
 from gpec.errors import InputError
-from gpec.promises import SimilarRows
+from gpec.intervals.protocol import Explained
+from gpec.intervals.rules import SimilarRows
 from gpec.report._content import Content, columns_of, data_of, shortened, with_axes
 from gpec.typing import FloatArray, IntArray
 

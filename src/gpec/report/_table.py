@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from gpec._colors import DOWN, UP
-from gpec._explained import Explained
 from gpec._numbers import counted, level_text, number, value_text
-from gpec.trust import trust_words
+from gpec.intervals.protocol import Explained
+from gpec.intervals.trust import trust_words
 
 __all__ = ["notebook_table", "text_table"]
 

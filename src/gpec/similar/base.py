@@ -13,22 +13,22 @@ from gpec.data import Schema
 from gpec.errors import CorruptFileError
 from gpec.typing import FloatArray
 
-__all__ = ["Neighbourhood", "Similar", "listed", "uniform"]
+__all__ = ["Similar", "SimilaritySampler", "listed", "uniform"]
 
 
-class Neighbourhood(ABC):
+class SimilaritySampler(ABC):
     """What similar rows are for one table: made by :meth:`Similar.learn`, never changed.
 
     A subclass has a ``kind``, the word by which files name it.
     """
 
     kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[Neighbourhood]]] = {}
+    _kinds: ClassVar[dict[str, type[SimilaritySampler]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" in vars(cls):
-            Neighbourhood._kinds[cls.kind] = cls
+            SimilaritySampler._kinds[cls.kind] = cls
 
     @abstractmethod
     def rows(self, Z: FloatArray) -> FloatArray:
@@ -45,17 +45,17 @@ class Neighbourhood(ABC):
 
     @classmethod
     @abstractmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
-        """The neighbourhood of this class that gave ``state``."""
+    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
+        """The sampler of this class that gave ``state``."""
 
     @staticmethod
-    def from_state(state: dict[str, Any], schema: Schema) -> Neighbourhood:
-        """The neighbourhood that gave ``state``, of whichever kind."""
-        if state["kind"] not in Neighbourhood._kinds:
+    def from_state(state: dict[str, Any], schema: Schema) -> SimilaritySampler:
+        """The sampler, of any class, that gave ``state``."""
+        if state["kind"] not in SimilaritySampler._kinds:
             raise CorruptFileError(
                 f"The file holds similar rows of the unknown kind {state['kind']!r}; import the module that defines it."
             )
-        return Neighbourhood._kinds[state["kind"]].restore(state, schema)
+        return SimilaritySampler._kinds[state["kind"]].restore(state, schema)
 
 
 class Similar(BaseEstimator, ABC):
@@ -66,7 +66,7 @@ class Similar(BaseEstimator, ABC):
         """Refuse parameters that can never be used with these columns."""
 
     @abstractmethod
-    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """Get to know the encoded rows ``Z`` given to ``fit``."""
 
 

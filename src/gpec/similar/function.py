@@ -10,7 +10,7 @@ import numpy as np
 
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar
+from gpec.similar.base import Similar, SimilaritySampler
 from gpec.typing import FloatArray
 
 __all__ = ["FunctionOfRows", "SimilarFunction"]
@@ -52,7 +52,7 @@ class SimilarFunction(Similar):
         if not callable(self.function):
             raise ParameterTypeError(f"function={self.function!r} must be a function of rows.")
 
-    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """Try the function on a few rows."""
         self.check(schema)
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
@@ -61,7 +61,7 @@ class SimilarFunction(Similar):
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionOfRows(Neighbourhood):
+class FunctionOfRows(SimilaritySampler):
     """What a function of rows answers; without one if it comes from a file."""
 
     kind = "function"
@@ -96,7 +96,7 @@ class FunctionOfRows(Neighbourhood):
             )
         return similar
 
-    def with_function(self, function: Callable[[Any], Any]) -> Neighbourhood:
+    def with_function(self, function: Callable[[Any], Any]) -> SimilaritySampler:
         """The same with the function that a file could not keep."""
         return replace(self, function=function)
 
@@ -109,7 +109,7 @@ class FunctionOfRows(Neighbourhood):
         return {"kind": self.kind, "name": self.name, "n_similar": self.n_similar}
 
     @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
+    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
         return cls(schema, None, state["name"], state["n_similar"])
 
     def _encoded(self, answer: Any, n: int) -> FloatArray:

@@ -13,14 +13,14 @@ import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from gpec._randomness import derived_seed
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema
 from gpec.data._dates import day_of
 from gpec.data._labels import column_of
 from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar, listed, uniform
+from gpec.runtime.randomness import derived_seed
+from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["MeasurementError"]
@@ -75,7 +75,7 @@ class MeasurementError(Similar):
         check_count("n_draws", self.n_draws)
         check_count("random_state", self.random_state, least=0)
 
-    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """Find the columns; the rows ``Z`` play no part."""
         self.check(schema)
         found = _deviations(self.std, schema)
@@ -91,7 +91,7 @@ class MeasurementError(Similar):
 
 
 @dataclass(frozen=True, eq=False)
-class _Errors(Neighbourhood):
+class _Errors(SimilaritySampler):
     """Normal errors added to some columns."""
 
     kind = "measurement error"
@@ -118,7 +118,7 @@ class _Errors(Neighbourhood):
         return {name: getattr(self, name) for name in ("kind", "columns", "std", "n_draws", "seed", "words")}
 
     @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
+    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
         return cls(**{name: value for name, value in state.items() if name != "kind"})
 
     @cached_property

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gpec._randomness import derived_seed, stream
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema, same_values
 from gpec.data._labels import column_of
 from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.similar.base import Neighbourhood, Similar, listed, uniform
+from gpec.runtime.randomness import derived_seed, stream
+from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["NearestRows"]
@@ -77,7 +77,7 @@ class NearestRows(Similar):
         if len(_fixed_columns(self.fixed, schema)) == schema.n_features:
             raise InputError("fixed has all columns, so no row could change; leave some out.")
 
-    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> Neighbourhood:
+    def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """Draw the pool of rows among which neighbours are sought."""
         self.check(schema)
         fixed = _fixed_columns(self.fixed, schema)
@@ -100,7 +100,7 @@ class NearestRows(Similar):
 
 
 @dataclass(frozen=True, eq=False)
-class _Pool(Neighbourhood):
+class _Pool(SimilaritySampler):
     """Steps from a row towards its nearest rows of a pool."""
 
     kind = "nearest rows"
@@ -132,7 +132,7 @@ class _Pool(Neighbourhood):
         return {name: getattr(self, name) for name in kept}
 
     @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> Neighbourhood:
+    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
         return cls(schema, **{name: value for name, value in state.items() if name != "kind"})
 
     def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:

@@ -1,13 +1,16 @@
-"""Progress bars: shown after a second, on a terminal only."""
+"""Progress bars, shown after a second and on a terminal only; seconds by stage."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal
 
 from tqdm.auto import tqdm
 
-__all__ = ["Progress"]
+__all__ = ["Clock", "Progress"]
 
 
 class Progress:
@@ -30,3 +33,18 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.close()
+
+
+class Clock:
+    """Seconds spent, by stage."""
+
+    def __init__(self, seconds: dict[str, float] | None = None) -> None:
+        self.seconds = dict(seconds or {})
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started

@@ -7,37 +7,37 @@ from typing import Any
 
 import numpy as np
 
-from gpec._execution import Execution
-from gpec._fingerprint import fingerprint
-from gpec._problem import Ground
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
-from gpec.calibration import Calibration
 from gpec.data import Rows
-from gpec.difficulty import Difficulty
 from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Posterior
 from gpec.gp.posterior import JITTER
 from gpec.gp.tasks import TaskPosterior
+from gpec.intervals.conformal import Calibration
+from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
-from gpec.similar import Neighbourhood
+from gpec.pipeline.context import FitContext
+from gpec.runtime.blocks import Execution
+from gpec.runtime.fingerprint import fingerprint
+from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["Draw", "Fitted", "Layer", "Memory", "Observation", "Probe"]
+__all__ = ["ExplainedSample", "Fitted", "ModelFingerprint", "Observation", "OutputModel", "StageCache"]
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """A few rows and the model's answers to them, by which it is known again."""
+class ModelFingerprint:
+    """A few rows and the model's answers to them, which identify the model later."""
 
     rows: FloatArray
     answer: FloatArray
 
     def difference(self, answer: FloatArray, model: Model) -> str | None:
-        """How other answers to these rows differ from those kept; None if it is by rounding at most."""
+        """How other answers to these rows differ from the stored ones; None if by rounding at most."""
         if answer.shape != self.answer.shape:
             return "in its number of classes"
         most = np.abs(answer - self.answer).max()
@@ -54,7 +54,7 @@ class Probe:
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class ExplainedSample:
     """Rows to explain (encoded), in the order in which they were drawn, and how many rows each stands for."""
 
     rows: FloatArray
@@ -62,9 +62,9 @@ class Draw:
     answers: FloatArray | None = None  # the model's, by which the rows were drawn
     refined: tuple[int, ...] = ()  # where the rows of each refinement begin
 
-    def known_to(self, ground: Ground) -> Rows:
+    def known_to(self, context: FitContext) -> Rows:
         """The rows as kernels see them; the model is asked for those of each refinement apart, as it was then."""
-        parts = [ground.rows(part, n_jobs=ground.settings.n_jobs) for part in np.split(self.rows, self.refined)]
+        parts = [context.rows(part, n_jobs=context.settings.n_jobs) for part in np.split(self.rows, self.refined)]
         return parts[0] if len(parts) == 1 else Rows.join(parts)
 
 
@@ -72,7 +72,7 @@ class Draw:
 class Observation:
     """Explained rows, their attributions, and the noise variance ``U (n, d, c)`` used for them."""
 
-    draw: Draw
+    draw: ExplainedSample
     attribution: Attribution
     U: FloatArray
     source: str  # of the noise
@@ -93,13 +93,13 @@ class Observation:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Observation:
-        draw = Draw(**{**state["draw"], "refined": tuple(state["draw"]["refined"])})
+        draw = ExplainedSample(**{**state["draw"], "refined": tuple(state["draw"]["refined"])})
         parts = {"draw": draw, "attribution": Attribution(**state["attribution"])}
         return cls(**{**state, **parts})
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class OutputModel:
     """The Gaussian processes of one output's boundary."""
 
     graph: GeodesicGraph
@@ -123,16 +123,16 @@ class Layer:
 class Fitted:
     """All that ``fit`` learned."""
 
-    ground: Ground
-    probe: Probe
+    context: FitContext
+    model_fingerprint: ModelFingerprint
     boundary: BoundarySample
     observation: Observation
-    layers: tuple[Layer, ...]
+    output_models: tuple[OutputModel, ...]
     pool: FloatArray  # rows of ``fit``, encoded: all of them, or some
-    neighbourhood: Neighbourhood | None = None  # what similar rows are
-    difficulty: Difficulty | None = None  # where values are harder to predict than the posterior says
+    similarity: SimilaritySampler | None = None  # what similar rows are
+    normalizer: ResidualNormalizer | None = None  # where values are harder to predict than the posterior says
     calibration: Calibration = field(default_factory=Calibration)
-    skill: float | None = None  # R2 of the value on left-out rows
+    loo_r2: float | None = None  # R2 of the value on left-out rows
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
 
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
@@ -140,22 +140,22 @@ class Fitted:
 
     def state(self) -> dict[str, Any]:
         """Everything but the model and the explainer, as arrays, numbers and texts."""
-        ground = self.ground
+        context = self.context
         return {
-            "settings": ground.settings.state(),
-            "model_output": ground.model.output,
-            "schema": ground.schema.state(),
-            "background": ground.background,
-            "seed": ground.seed,
-            "probe": vars(self.probe),
+            "settings": context.settings.state(),
+            "model_output": context.model.output,
+            "schema": context.schema.state(),
+            "background": context.background,
+            "seed": context.seed,
+            "model_fingerprint": vars(self.model_fingerprint),
             "boundary": self.boundary.state(),
             "observation": self.observation.state(),
-            "layers": [layer.state() for layer in self.layers],
+            "output_models": [output_model.state() for output_model in self.output_models],
             "pool": self.pool,  # written once, if neighbours are sought among the same rows
-            "neighbourhood": None if self.neighbourhood is None else self.neighbourhood.state(),
-            "difficulty": None if self.difficulty is None else vars(self.difficulty),
+            "similarity": None if self.similarity is None else self.similarity.state(),
+            "normalizer": None if self.normalizer is None else vars(self.normalizer),
             "calibration": self.calibration.state(),
-            "skill": self.skill,
+            "loo_r2": self.loo_r2,
         }
 
     def identity(self) -> dict[str, str]:
@@ -164,18 +164,18 @@ class Fitted:
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
         return {
             "the fit": fingerprint({**state, "settings": how, "calibration": None}),
-            "the explainer": fingerprint(self.ground.explainer, lasting=True),
-            "what is similar": fingerprint(self.ground.settings.similar, lasting=True),
+            "the explainer": fingerprint(self.context.explainer, lasting=True),
+            "what is similar": fingerprint(self.context.settings.similar, lasting=True),
         }
 
-    def explained_before(self, Z: FloatArray) -> BoolArray:
+    def was_explained(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""
         seen = {row.tobytes() for row in self.observation.rows}
         return np.array([row.tobytes() in seen for row in Z], dtype=bool)
 
     def noise_at(self, answer: Attribution | None) -> FloatArray:
         """The explainer's variance at rows ``(n, d, c)``: as it says, or its mean over the explained rows."""
-        noise, usual = self.ground.settings.noise, self.observation.U.mean(axis=0, keepdims=True)
+        noise, usual = self.context.settings.noise, self.observation.U.mean(axis=0, keepdims=True)
         if answer is None:
             return np.asarray(usual)
         if isinstance(noise, str) and noise != "none" and answer.variance is not None:
@@ -185,56 +185,56 @@ class Fitted:
     def answers(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
         in_probability = self.observation.adds_up_to == "probability"
-        return self.ground.model.answers_of(rows.outputs) if in_probability else rows.outputs
+        return self.context.model.answers_of(rows.outputs) if in_probability else rows.outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
         base = self.observation.attribution.base_values
-        one = 0.0 if self.ground.model.is_regressor else 1.0
+        one = 0.0 if self.context.model.is_regressor else 1.0
         if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), one)).any():
             return None
         return np.tile(base[0], (n, 1))
 
     def diagnostics(self, seconds: dict[str, float]) -> dict[str, Any]:
         """What a fit that took so long found on its way."""
-        ground, layers = self.ground, self.layers
-        parameters = [layer.posterior.parameters for layer in layers]
+        context, output_models = self.context, self.output_models
+        parameters = [output_model.posterior.parameters for output_model in output_models]
         return {
             "version": __version__,
-            "seed": ground.seed,
-            "model_rows": ground.model.n_rows,
-            "model_calls": ground.model.n_calls,
+            "seed": context.seed,
+            "model_rows": context.model.n_rows,
+            "model_calls": context.model.n_calls,
             "seconds": seconds,
             "boundary_points": np.bincount(self.boundary.label).tolist(),
-            "regression": ground.model.is_regressor,
+            "regression": context.model.is_regressor,
             "levels": self.boundary.levels,
-            "components": [layer.graph.n_components for layer in layers],
-            "landmarks": [len(layer.graph.landmarks) for layer in layers],
-            "kernel": [layer.kernel.diagnostics() for layer in layers],
-            "kernel_by_feature": layers[0].kernel.varies_by_feature,
+            "components": [output_model.graph.n_components for output_model in output_models],
+            "landmarks": [len(output_model.graph.landmarks) for output_model in output_models],
+            "kernel": [output_model.kernel.diagnostics() for output_model in output_models],
+            "kernel_by_feature": output_models[0].kernel.varies_by_feature,
             **self.diagnostics_of_rows(),
-            "tasks": [layer.describe_tasks() for layer in layers],
+            "tasks": [output_model.describe_tasks() for output_model in output_models],
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],
             "jitter": JITTER,
             "noise": self.observation.source,
-            "noise_floor": None if ground.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
+            "noise_floor": None if context.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
             "unit": self.observation.unit,
-            "settings": {"model": f"<{type(ground.model.user_model).__name__}>", **ground.settings.describe()},
+            "settings": {"model": f"<{type(context.model.user_model).__name__}>", **context.settings.describe()},
         }
 
     def diagnostics_of_rows(self) -> dict[str, Any]:
         """What further explained rows change, but for what they cost."""
         return {
             "explained_rows": len(self.observation.rows),
-            "left_out_R2": self.skill,
-            "difficulty": "predicted deviation" if self.difficulty is None else "learned from left-out rows",
-            "condition": [layer.posterior.condition for layer in self.layers],
+            "left_out_R2": self.loo_r2,
+            "difficulty": "predicted deviation" if self.normalizer is None else "learned from left-out rows",
+            "condition": [output_model.posterior.condition for output_model in self.output_models],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class StageCache:
     """What need not be computed again.
 
     An earlier fit of this object spares each stage whose inputs have the fingerprint they had then.

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t
 
-from gpec._explained import Explained
-from gpec._randomness import stream
 from gpec._validation import check_count
 from gpec.errors import InputError
+from gpec.intervals.protocol import Explained
+from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
 __all__ = [

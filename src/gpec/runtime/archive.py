@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from gpec._fingerprint import fingerprint
 from gpec.errors import CorruptFileError, InputError
+from gpec.runtime.fingerprint import fingerprint
 
 __all__ = ["half_written", "read", "replacing", "write"]
 

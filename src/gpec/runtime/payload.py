@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Parcel", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send", "worker_killed"]
+__all__ = ["Payload", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send", "worker_killed"]
 
 T = TypeVar("T")
 
@@ -25,13 +25,13 @@ _UNPACKING, _WORKING = Lock(), Lock()
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
+class Payload:
     """A packed object. Its first user in a process unpacks it; those after get the same one."""
 
     content: bytes
 
     @classmethod
-    def of(cls, **parts: Any) -> Parcel:
+    def of(cls, **parts: Any) -> Payload:
         """Pack some objects as a dict.
 
         Raises

@@ -10,10 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpec._checkpoint import Checkpoint, notes_in
-from gpec._fingerprint import fingerprint
-from gpec._randomness import make_seed
-from gpec._settings import Settings
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
@@ -25,16 +21,20 @@ from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel
 from gpec.models import Model
+from gpec.pipeline.settings import Settings
+from gpec.runtime.checkpoint import Checkpoint, notes_in
+from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.randomness import make_seed
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["Ground", "Problem", "open_fit", "seed_of", "state_problem"]
+__all__ = ["FitContext", "FitInputs", "check_fit_inputs", "open_fit", "seed_of"]
 
 _FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class FitContext:
     """What every stage and every later call stands on."""
 
     settings: Settings
@@ -56,10 +56,10 @@ class Ground:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class FitInputs:
     """What ``fit`` works on. Rows are encoded."""
 
-    ground: Ground
+    context: FitContext
     similar: Similar | None
     sampler: Sampler | BoundarySample
     rows: FloatArray
@@ -67,9 +67,9 @@ class Problem:
     given: Attribution | None  # attributions computed elsewhere
 
 
-def state_problem(
+def check_fit_inputs(
     model: Any, settings: Settings, seed: int, X: Any, X_explained: Any, attributions: Any, variance: Any
-) -> Problem:
+) -> FitInputs:
     """Check the rows of ``fit`` and find out what the words among the settings mean."""
     kernel = make_kernel(settings.kernel, settings.lam, settings.rho, shared=settings.task_kernel is not None)
     similar = make_similar(settings.similar)
@@ -103,8 +103,8 @@ def state_problem(
             f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
     background = check_background(settings.background, schema, Z, seed)
-    ground = Ground(settings, schema, checked, groups, explainer, background, seed)
-    return Problem(ground, similar, sampler, Z, explained, given)
+    context = FitContext(settings, schema, checked, groups, explainer, background, seed)
+    return FitInputs(context, similar, sampler, Z, explained, given)
 
 
 def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
@@ -113,26 +113,26 @@ def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
     return seed if folder is None or _is_number(settings.random_state) else int(notes_in(folder).get("seed", seed))
 
 
-def open_fit(problem: Problem, folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
-    """Where the work of this fit is kept, if anywhere; what it depends on must be as it was."""
+def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
+    """The checkpoint of this fit, if there is one; raise if it belongs to other settings or rows."""
     if folder is None:
         return nullcontext()
-    return Checkpoint(folder, "fit", _identity(problem), {"seed": problem.ground.seed})
+    return Checkpoint(folder, "fit", _identity(inputs), {"seed": inputs.context.seed})
 
 
-def _identity(problem: Problem) -> dict[str, str]:
+def _identity(inputs: FitInputs) -> dict[str, str]:
     """All that a fit depends on but the model, which only its answers can tell."""
-    ground, given = problem.ground, problem.given
-    how_many, seed = ground.settings.background, ground.settings.random_state
+    context, given = inputs.context, inputs.given
+    how_many, seed = context.settings.background, context.settings.random_state
     parts = {
-        **{name: value for name, value in vars(ground.settings).items() if name not in _FREE},
-        "explainer": ground.explainer,
-        "background": how_many if _is_number(how_many) else ground.background,
-        "similar": problem.similar,
-        "boundary": problem.sampler,
+        **{name: value for name, value in vars(context.settings).items() if name not in _FREE},
+        "explainer": context.explainer,
+        "background": how_many if _is_number(how_many) else context.background,
+        "similar": inputs.similar,
+        "boundary": inputs.sampler,
         "random_state": seed if _is_number(seed) else "drawn",
-        "the rows": (ground.schema.state(), problem.rows),
-        "the rows to explain": problem.explained,
+        "the rows": (context.schema.state(), inputs.rows),
+        "the rows to explain": inputs.explained,
         "the attributions given": None if given is None else vars(given),
     }
     return {name: fingerprint(value, lasting=True) for name, value in parts.items()}

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._shapes import at_the_door
 from gpec.errors import InputError
+from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray
 
-__all__ = ["Calibration", "Scores", "rows_needed"]
+__all__ = ["Calibration", "ConformityScores", "rows_needed"]
 
 _NOTHING = 1e-6  # a score below it is rounding: nothing has changed
 
@@ -33,7 +33,7 @@ def rows_needed(level: float) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ConformityScores:
     """Scores of some rows, by feature and output.
 
     Attributes
@@ -98,22 +98,22 @@ class Scores:
 class Calibration:
     """Scores for both promises; None where there are none."""
 
-    similar: Scores | None = None
-    value: Scores | None = None
+    similar: ConformityScores | None = None
+    value: ConformityScores | None = None
 
-    def of(self, attribution: Literal["explainer", "posterior"]) -> Scores | None:
+    def of(self, attribution: Literal["explainer", "posterior"]) -> ConformityScores | None:
         return self.similar if attribution == "explainer" else self.value
 
-    def require_told(self, attribution: Literal["explainer", "posterior"], level: float) -> None:
+    def require_enough_calibration_rows(self, attribution: Literal["explainer", "posterior"], level: float) -> None:
         """Raise if fresh rows were too few for intervals at this level."""
         scores = self.of(attribution)
         if scores is not None and scores.fresh:
             scores.quantile(level)
 
-    def at_the_door(self) -> Calibration:
+    def squeeze_single_output(self) -> Calibration:
         """As the intervals of users' explanations have it: ``(n, d)`` with two classes."""
         shown = {
-            name: None if scores is None else replace(scores, values=at_the_door(scores.values))
+            name: None if scores is None else replace(scores, values=squeeze_single_output(scores.values))
             for name, scores in vars(self).items()
         }
         return Calibration(**shown)
@@ -123,4 +123,4 @@ class Calibration:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Calibration:
-        return cls(**{name: None if scores is None else Scores(**scores) for name, scores in state.items()})
+        return cls(**{name: None if scores is None else ConformityScores(**scores) for name, scores in state.items()})

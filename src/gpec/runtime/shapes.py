@@ -1,4 +1,4 @@
-"""The public door: inside, arrays have an axis for outputs; a single output is not shown to users."""
+"""Arrays inside have an axis for outputs; users do not see the axis of a single output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from gpec.typing import FloatArray
 
-__all__ = ["at_the_door"]
+__all__ = ["squeeze_single_output"]
 
 
-def at_the_door(array: FloatArray, axis: int = -1) -> FloatArray:
+def squeeze_single_output(array: FloatArray, axis: int = -1) -> FloatArray:
     """``(..., c)`` as users see it: without the axis of outputs where there is one output (two classes)."""
     return np.take(array, 0, axis=axis) if array.shape[axis] == 1 else array

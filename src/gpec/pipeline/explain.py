@@ -12,33 +12,33 @@ from weakref import WeakSet
 import numpy as np
 import pandas as pd
 
-from gpec._changes import predict_changes, predict_values
-from gpec._checkpoint import Checkpoint
-from gpec._execution import Execution, in_tiles
-from gpec._fingerprint import fingerprint
-from gpec._fitted import Fitted
-from gpec._shapes import at_the_door
-from gpec._stages import ask_explainer
 from gpec.data import Rows
 from gpec.errors import InputError, NumericalError, PosteriorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
-from gpec.promises import IntervalRule, Latent, SimilarRows, Value
-from gpec.similar import Neighbourhood
+from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value
+from gpec.pipeline.attributions import run_explainer
+from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.prediction import predict_changes, predict_values
+from gpec.runtime.blocks import Execution, in_tiles
+from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.shapes import squeeze_single_output
+from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
 __all__ = [
     "Intervals",
-    "answer_rows",
     "encode_rows",
+    "explain_rows",
     "latent",
-    "likely_values",
     "make_explanation",
-    "names_of_rows",
     "open_checkpoint",
     "predict",
+    "row_labels",
     "similar_rows",
+    "value_intervals",
 ]
 
 _BLOCK = 512
@@ -52,20 +52,20 @@ _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compa
 
 def encode_rows(fitted: Fitted, X: Any, n_jobs: int | None = 1) -> Rows:
     """Rows given to ``explain``, checked and encoded."""
-    return fitted.ground.rows(fitted.ground.schema.encode(X), n_jobs=n_jobs)
+    return fitted.context.rows(fitted.context.schema.encode(X), n_jobs=n_jobs)
 
 
 def open_checkpoint(
     folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, rows: Rows, more: dict[str, str] | None = None
 ) -> AbstractContextManager[Checkpoint | None]:
-    """Where the blocks of this call are kept, if anywhere; what they depend on must be as it was."""
+    """The checkpoint of this call, if there is one; raise if it belongs to another fit or other rows."""
     if folder is None:
         return nullcontext()
-    fitted.probe.require_same(fitted.ground.model)
+    fitted.model_fingerprint.require_same(fitted.context.model)
     return Checkpoint(folder, work, {**fitted.identity(), "the rows": fingerprint(rows.encoded), **(more or {})})
 
 
-def names_of_rows(X: Any) -> Any:
+def row_labels(X: Any) -> Any:
     """The labels of a DataFrame's rows, unless they are just numbered."""
     if not isinstance(X, pd.DataFrame) or (
         isinstance(X.index, pd.RangeIndex) and X.index.equals(pd.RangeIndex(len(X)))
@@ -74,19 +74,19 @@ def names_of_rows(X: Any) -> Any:
     return X.index.to_numpy()
 
 
-def answer_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
-    """The explainer's answers for new rows; it meets the model when it is first needed."""
-    explainer = fitted.ground.explainer
+def explain_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
+    """Attributions of new rows by the explainer, which is bound to the model on first use."""
+    explainer = fitted.context.explainer
     if explainer is None:
         raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
     if not hasattr(explainer, "model_"):
-        explainer.bind(fitted.ground.model, fitted.ground.background)
+        explainer.bind(fitted.context.model, fitted.context.background)
         if explainer.learns:
             _restore(explainer, fitted)
     if fitted.observation.given and fitted not in _AGREED:
         _require_same_units(fitted, explainer, now)
         _AGREED.add(fitted)
-    return ask_explainer(fitted.ground, explainer, Z, now)
+    return run_explainer(fitted.context, explainer, Z, now)
 
 
 def _restore(explainer: Explainer, fitted: Fitted) -> None:
@@ -104,13 +104,13 @@ def _restore(explainer: Explainer, fitted: Fitted) -> None:
 def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) -> None:
     """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
     seen, some = fitted.observation, slice(0, _GIVEN_ROWS)
-    own, given = ask_explainer(fitted.ground, explainer, seen.rows[some], now), seen.attribution.values[some]
+    own, given = run_explainer(fitted.context, explainer, seen.rows[some], now), seen.attribution.values[some]
     noise = np.sqrt(seen.U[some] + (0.0 if own.variance is None else own.variance))
     beyond = np.maximum(np.abs(own.values - given) - _NOISE_WIDTHS * noise, 0.0)
     size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
     off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
     if off > _LARGEST_GAP:
-        units = "different units" + ("" if fitted.ground.model.is_regressor else ", such as probability and log-odds")
+        units = "different units" + ("" if fitted.context.model.is_regressor else ", such as probability and log-odds")
         raise InputError(
             f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
             f"{len(given)} rows, as they do when they are in {units}; pass the explainer that the attributions came "
@@ -120,12 +120,12 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) ->
 
 def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
-    shape = (len(rows), len(fitted.ground.groups), len(fitted.layers))
+    shape = (len(rows), len(fitted.context.groups), len(fitted.output_models))
     whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
 
     def block(part: slice) -> dict[str, Any]:
         n, some = part.stop - part.start, rows[in_tiles(part)]
-        found = [layer.posterior.predict(some) for layer in fitted.layers]
+        found = [output_model.posterior.predict(some) for output_model in fitted.output_models]
         stacked = {name: np.stack([getattr(one, name)[:n] for one in found], axis=2) for name in whole}
         return {**stacked, "clamped": np.sum([one.clamped[:n] for one in found], axis=0)}
 
@@ -148,32 +148,34 @@ class Intervals:
     n_clamped: int = 0
 
 
-def similar_rows(fitted: Fitted, nearby: Neighbourhood, rows: Rows, answer: Attribution, now: Execution) -> Intervals:
+def similar_rows(
+    fitted: Fitted, nearby: SimilaritySampler, rows: Rows, answer: Attribution, now: Execution
+) -> Intervals:
     """The explainer's answers, with the change to be expected among similar rows."""
     changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), now)
     square = changes.expected_square
     rule = SimilarRows(
-        at_the_door(changes.offset, axis=2),
-        at_the_door(changes.deviation, axis=2),
-        fitted.calibration.at_the_door().similar,
+        squeeze_single_output(changes.offset, axis=2),
+        squeeze_single_output(changes.deviation, axis=2),
+        fitted.calibration.squeeze_single_output().similar,
         nearby.phrase,
     )
     boundary = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
     return Intervals(answer, boundary, changes.noise_variance, rule)
 
 
-def likely_values(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
+def value_intervals(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
     """What the explainer would answer."""
-    if fitted.skill is not None and fitted.skill < _LEAST_SKILL:
+    if fitted.loo_r2 is not None and fitted.loo_r2 < _LEAST_SKILL:
         warnings.warn(
-            f"Values predicted for left-out rows are hardly better than the mean of all (R2 {fitted.skill:.2f}); "
+            f"Values predicted for left-out rows are hardly better than the mean of all (R2 {fitted.loo_r2:.2f}); "
             "explain more rows (n_explained), or run the explainer.",
             PosteriorWarning,
             stacklevel=3,
         )
     found = predict_values(fitted, rows, predict(fitted, rows, now), now.n_jobs)
     shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
-    rule = Value(fitted.calibration.at_the_door().value)
+    rule = Value(fitted.calibration.squeeze_single_output().value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
 
 
@@ -194,27 +196,27 @@ def make_explanation(
         np.isfinite(found.shown.values).all() and np.isfinite(found.boundary_variance + found.noise_variance).all()
     ):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-    schema, several, model = fitted.ground.schema, len(fitted.layers) > 1, fitted.ground.model
-    shown = found.shown.at_the_door()
+    schema, several, model = fitted.context.schema, len(fitted.output_models) > 1, fitted.context.model
+    shown = found.shown.squeeze_single_output()
     return Explanation(
         values=shown.values,
-        boundary_variance=at_the_door(found.boundary_variance),
-        noise_variance=at_the_door(found.noise_variance),
+        boundary_variance=squeeze_single_output(found.boundary_variance),
+        noise_variance=squeeze_single_output(found.noise_variance),
         explainer_variance=shown.variance,
         base_values=shown.base_values,
-        data=fitted.ground.groups.data(rows.encoded, schema),
-        feature_names=list(fitted.ground.groups.names),
+        data=fitted.context.groups.data(rows.encoded, schema),
+        feature_names=list(fitted.context.groups.names),
         output_names=model.output_names,
         confidence_level=level,
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
         rule=found.rule,
         row_names=row_names,
-        predictions=at_the_door(model.answers_of(rows.outputs)) if fitted.neighbourhood is not None else None,
+        predictions=squeeze_single_output(model.answers_of(rows.outputs)) if fitted.similarity is not None else None,
     )
 
 
 def _own_noise(fitted: Fitted, answer: Attribution) -> FloatArray | float:
     """The explainer's variance at the rows themselves; noise that was given speaks of the explained rows only."""
-    noise = fitted.ground.settings.noise
+    noise = fitted.context.settings.noise
     return answer.variance if isinstance(noise, str) and noise != "none" and answer.variance is not None else 0.0

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from gpec.promises import IntervalRule
+from gpec.intervals.rules import IntervalRule
 from gpec.typing import FloatArray
 
 __all__ = ["Explained"]

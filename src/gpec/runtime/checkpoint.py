@@ -1,6 +1,6 @@
-"""Work that goes on where it stopped: finished blocks of rows kept in a folder, and what says which work they are of.
+"""Checkpoints: finished blocks of rows in a folder, and the identity file that says which work they belong to.
 
-Every folder of kept work holds the identity file, which says what the work depends on. A :class:`Checkpoint` adds files
+The identity file holds what the work depends on. A :class:`Checkpoint` adds files
 of finished blocks; blocks that end within a second of each other share a file. Each file is written whole or not at
 all, so that a process may be killed at any moment.
 """
@@ -17,10 +17,10 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from gpec import _files
-from gpec._fingerprint import fingerprint
 from gpec._version import __version__
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ParameterTypeError
+from gpec.runtime import archive
+from gpec.runtime.fingerprint import fingerprint
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -47,7 +47,7 @@ def is_begun(folder: Path, work: str) -> bool:
     """Whether there is work of this kind in a folder, which may be missing; raise if there is anything else."""
     if (folder / IDENTITY).is_file():
         return bool(read_identity(folder, work))
-    half = _files.half_written(folder / IDENTITY)  # of a process that was killed
+    half = archive.half_written(folder / IDENTITY)  # of a process that was killed
     if folder.is_dir() and any(path not in half for path in folder.iterdir()):
         raise CheckpointError(f"The folder {folder} holds files that gpec did not write; give another, or a new one.")
     return False
@@ -57,12 +57,12 @@ def write_identity(folder: Path, work: str, identity: dict[str, str], notes: dic
     """Say in a folder, made if it is not there, what the work depends on; ``notes`` are facts for a later call."""
     folder.mkdir(exist_ok=True)
     tree = {"work": work, "identity": {**identity, **_VERSION}, "notes": notes or {}}
-    _files.write(folder / IDENTITY, _KIND, tree)
+    archive.write(folder / IDENTITY, _KIND, tree)
 
 
 def read_identity(folder: Path, work: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The identity and the notes of the earlier call; raise if it was one of another method."""
-    tree = _files.read(folder / IDENTITY, _KIND)
+    tree = archive.read(folder / IDENTITY, _KIND)
     if tree["work"] != work:
         raise CheckpointError(f"The folder {folder} is of {tree['work']}, not of {work}; give another folder.")
     return tree["identity"], tree["notes"]
@@ -88,7 +88,7 @@ def other_work(folder: Path, *names: str) -> CheckpointError:
 def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes of the first call that worked in a folder, whatever it was; none if there was none."""
     path = check_folder(folder) / IDENTITY
-    return dict(_files.read(path, _KIND)["notes"]) if path.exists() else {}
+    return dict(archive.read(path, _KIND)["notes"]) if path.exists() else {}
 
 
 class Checkpoint:
@@ -134,7 +134,7 @@ class Checkpoint:
     def remember(
         self, stage: str, work: Callable[[slice], Block], rows: FloatArray | None = None
     ) -> Callable[[slice], Block]:
-        """``work`` that is done once for each block of rows, whoever asks and however often the process ends.
+        """``work`` with a cache: each block of rows is computed once, also over restarts of the process.
 
         Blocks are known by their place, or by their content if it is all that the work depends on: the ``rows``.
         """
@@ -176,7 +176,7 @@ class Checkpoint:
             # a name that no other process takes that may be at the same work
             name = f"blocks-{self._new[0]['stage'].replace(' ', '-')}-{secrets.token_hex(8)}.gpec"
             with self._writing():
-                _files.write(self.folder / name, _BLOCKS, {"stamp": self._stamp, "blocks": self._new})
+                archive.write(self.folder / name, _BLOCKS, {"stamp": self._stamp, "blocks": self._new})
             self._new = []
         self._written = time.monotonic()
 
@@ -192,7 +192,7 @@ class Checkpoint:
 
     def _read(self, path: Path) -> None:
         try:
-            tree = _files.read(path, _BLOCKS)
+            tree = archive.read(path, _BLOCKS)
             for block in tree["blocks"] if tree["stamp"] == self._stamp else ():
                 stage, content, start, stop = (block[name] for name in _KEY)
                 self._found[stage, content, start, stop] = block["answer"]

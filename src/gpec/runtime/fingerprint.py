@@ -13,7 +13,7 @@ __all__ = ["fingerprint"]
 
 
 def fingerprint(*parts: Any, lasting: bool = False) -> str:
-    """Equal for parts of equal content, also after :func:`gpec._files.write` and ``read``.
+    """Equal for parts of equal content, also after :func:`gpec.runtime.archive.write` and ``read``.
 
     Objects of the package count by their parameters. Others count by identity, or in a ``lasting`` fingerprint, which
     means the same to another process, by their name or that of their class.

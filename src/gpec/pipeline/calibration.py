@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from gpec._changes import left_out_values, predict_changes
-from gpec._execution import Execution, one_blas_thread
-from gpec._explaining import answer_rows, likely_values
-from gpec._fitted import Fitted
-from gpec._randomness import derived_seed, stream
 from gpec._validation import check_finite_array
-from gpec.calibration import Calibration, Scores
 from gpec.data import Rows
-from gpec.difficulty import Difficulty
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
 from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import check_attribution
+from gpec.intervals.conformal import Calibration, ConformityScores
+from gpec.intervals.normalizer import ResidualNormalizer
+from gpec.pipeline.explain import explain_rows, value_intervals
+from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.prediction import left_out_values, predict_changes
+from gpec.runtime.blocks import Execution, one_blas_thread
+from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray
 
-__all__ = ["calibrate_on", "check_given", "check_itself"]
+__all__ = ["calibrate_on", "check_given", "loo_calibrate"]
 
 _PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of a row's attributions
@@ -31,27 +31,29 @@ _ROUNDING = 1e-9  # of the size of a row's attributions
 
 def calibrate_on(fitted: Fitted, rows: Rows, given: Attribution | None, now: Execution) -> Calibration:
     """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
-    if fitted.neighbourhood is None:
+    if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
     Z = rows.encoded
-    seen = fitted.explained_before(Z)
+    seen = fitted.was_explained(Z)
     if seen.any():
         warnings.warn(
             f"{int(seen.sum())} of the {len(Z)} rows were explained in fit; the guarantee needs fresh rows.",
             CalibrationWarning,
             stacklevel=3,
         )
-    answer = answer_rows(fitted, Z, now) if given is None else given
+    answer = explain_rows(fitted, Z, now) if given is None else given
     weights = np.ones(len(Z))
     fresh = not seen.any()
-    found = likely_values(fitted, rows, now)
+    found = value_intervals(fitted, rows, now)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
-    value = Scores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
+    value = ConformityScores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
     if given is not None:
         return replace(fitted.calibration, value=value)
-    similar = fitted.neighbourhood.rows(Z)
+    similar = fitted.similarity.rows(Z)
     there = _explain_one_of(fitted, similar, now)
-    return Calibration(Scores(_score_changes(fitted, rows, answer, similar, there, now), weights, fresh), value)
+    return Calibration(
+        ConformityScores(_score_changes(fitted, rows, answer, similar, there, now), weights, fresh), value
+    )
 
 
 def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None:
@@ -59,25 +61,25 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     if attributions is None:
         return None
     values = check_finite_array("attributions", attributions)
-    ground = fitted.ground
-    answer = check_attribution(Attribution(values), n, ground.schema.n_features, ground.model, given=True)
-    return grouped(answer, ground.groups)
+    context = fitted.context
+    answer = check_attribution(Attribution(values), n, context.schema.n_features, context.model, given=True)
+    return grouped(answer, context.groups)
 
 
-def check_itself(fitted: Fitted, now: Execution) -> Fitted:
+def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
-    seen, similar_to = fitted.observation, fitted.neighbourhood
+    seen, similar_to = fitted.observation, fitted.similarity
     if similar_to is None:
         return fitted
-    drawn = seen.draw.weights > 0  # rows that were chosen, not drawn, speak for none but themselves
+    drawn = seen.draw.weights > 0  # rows chosen by refine are not a random sample: weight 0
     with one_blas_thread():
-        residual, std = left_out_values(replace(fitted, difficulty=None))
-        rows, seed = fitted.layers[0].posterior.rows, derived_seed(fitted.ground.seed, "difficulty")
-        fitted = replace(fitted, difficulty=Difficulty.learn(rows, residual, std, seen.draw.weights, seed))
+        residual, std = left_out_values(replace(fitted, normalizer=None))
+        rows, seed = fitted.output_models[0].posterior.rows, derived_seed(fitted.context.seed, "difficulty")
+        fitted = replace(fitted, normalizer=ResidualNormalizer.learn(rows, residual, std, seen.draw.weights, seed))
         residual, std = left_out_values(fitted)
     scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
-    value, similar = Scores(scores, seen.draw.weights[drawn], fresh=False), None
-    if not seen.given and fitted.ground.explainer is not None:
+    value, similar = ConformityScores(scores, seen.draw.weights[drawn], fresh=False), None
+    if not seen.given and fitted.context.explainer is not None:
         few = np.flatnonzero(drawn)[:_PAIRS]
         nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
         if there is None or len(there) != len(few):
@@ -85,10 +87,10 @@ def check_itself(fitted: Fitted, now: Execution) -> Fitted:
             fitted = replace(fitted, observation=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
-        changed = _score_changes(fitted, fitted.ground.rows(seen.rows[few]), known, nearby, there, now)
-        similar = Scores(changed, seen.draw.weights[few], fresh=False)
-    skill = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
-    return replace(fitted, calibration=Calibration(similar, value), skill=skill)
+        changed = _score_changes(fitted, fitted.context.rows(seen.rows[few]), known, nearby, there, now)
+        similar = ConformityScores(changed, seen.draw.weights[few], fresh=False)
+    loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
+    return replace(fitted, calibration=Calibration(similar, value), loo_r2=loo_r2)
 
 
 def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) -> float:
@@ -100,8 +102,8 @@ def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) ->
 def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Execution) -> FloatArray:
     """The attributions of one of the rows similar to each, ``(n, d, c)``."""
     n, K, _ = similar.shape
-    which = stream(fitted.ground.seed, "similar row to check").integers(K, size=n)
-    answer: Attribution = answer_rows(fitted, similar[np.arange(n), which], now)
+    which = stream(fitted.context.seed, "similar row to check").integers(K, size=n)
+    answer: Attribution = explain_rows(fitted, similar[np.arange(n), which], now)
     return answer.values
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpec._checkpoint import Checkpoint
-from gpec._execution import Execution
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
 from gpec.errors import ParameterTypeError
 from gpec.explainers.noise import check_noise
+from gpec.runtime.blocks import Execution
+from gpec.runtime.checkpoint import Checkpoint
 
 __all__ = ["Settings"]
 
@@ -75,9 +75,9 @@ class Settings:
         """From ``GPEC.get_params(deep=False)``."""
         return cls(**{name: value for name, value in parameters.items() if name != "model"})
 
-    def execution(self, kept: Checkpoint | None = None) -> Execution:
+    def execution(self, cache: Checkpoint | None = None) -> Execution:
         """How blocks of rows run."""
-        return Execution(self.n_jobs, self.progress, kept)
+        return Execution(self.n_jobs, self.progress, cache)
 
     @property
     def learns_scale(self) -> bool:

@@ -19,10 +19,10 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from gpec._checkpoint import Checkpoint
-from gpec._progress import Progress
-from gpec._sending import Parcel, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
 from gpec.errors import ClusterError
+from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.payload import Payload, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
+from gpec.runtime.progress import Progress
 from gpec.typing import IntArray
 
 __all__ = ["Execution", "Lazy", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
@@ -37,17 +37,17 @@ _limited: list[Any] = []  # one entry for each thread that is inside; the first 
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """How blocks of rows run in one call: on how many threads, with which bars, and where finished ones are kept."""
+    """How blocks of rows run in one call: on how many threads, with which bars, and which cache of finished blocks."""
 
     n_jobs: int | None = None
     progress: Literal["auto"] | bool = False
-    kept: Checkpoint | None = None
+    cache: Checkpoint | None = None
 
     def run(
         self, stage: str, work: Callable[[slice], dict[str, Any]], n: int, size: int
     ) -> Iterator[tuple[slice, dict[str, Any]]]:
         """Blocks of rows and what ``work`` found for each, in order."""
-        found = work if self.kept is None else self.kept.remember(stage, work)
+        found = work if self.cache is None else self.cache.remember(stage, work)
 
         def block(part: slice) -> tuple[slice, dict[str, Any]]:
             return part, found(part)
@@ -135,7 +135,7 @@ def on_cluster(
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
         return work, n_jobs
-    sent = send(client, Parcel.of(**parts, work=work))
+    sent = send(client, Payload.of(**parts, work=work))
 
     def there(part: slice) -> T:
         future = None
@@ -160,7 +160,7 @@ def on_cluster(
     return there, max(1, sum(client.nthreads().values()))
 
 
-def _done_there(parcel: Parcel, part: slice, alone: bool) -> Any:
+def _done_there(parcel: Payload, part: slice, alone: bool) -> Any:
     with errors_that_travel(), one_blas_thread(), in_turn(alone):
         return parcel.open()["work"](part)
 

@@ -1,6 +1,6 @@
 """Where predictions err more than the Gaussian process says: learned from how far left-out rows were missed.
 
-A forest predicts the size of the residuals from the row and the model's answer. It is kept as arrays, so that files
+A forest predicts the size of the residuals from the row and the model's answer. It is stored as arrays, so that files
 need no pickle.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from gpec.calibration import Scores
 from gpec.data import Rows
+from gpec.intervals.conformal import ConformityScores
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Difficulty"]
+__all__ = ["ResidualNormalizer"]
 
 _TREES = 100
 _LEAST_ROWS = 40
@@ -27,7 +27,7 @@ _LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Difficulty:
+class ResidualNormalizer:
     """A forest of expected residual sizes; nodes of all trees in one list.
 
     Attributes
@@ -59,7 +59,7 @@ class Difficulty:
     @classmethod
     def learn(
         cls, rows: Rows, residual: FloatArray, std: FloatArray, weights: FloatArray, seed: int
-    ) -> Difficulty | None:
+    ) -> ResidualNormalizer | None:
         """From left-out residuals ``(N, d, c)``; None if there are too few, or it serves no better than ``std``."""
         N, d, c = residual.shape
         size = np.abs(residual)
@@ -80,7 +80,7 @@ class Difficulty:
         return found if scaled < plain else None
 
     @classmethod
-    def _of(cls, forest: Any, mean: FloatArray, left_out: FloatArray, values: FloatArray | None) -> Difficulty:
+    def _of(cls, forest: Any, mean: FloatArray, left_out: FloatArray, values: FloatArray | None) -> ResidualNormalizer:
         trees = [tree.tree_ for tree in forest.estimators_]
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
         parts: dict[str, list[Any]] = {name: [] for name in ("left", "right", "feature", "threshold", "size")}
@@ -132,7 +132,7 @@ def _seen(rows: Rows, values: FloatArray | None) -> FloatArray:
 def _interval_score(size: FloatArray, deviation: FloatArray, weights: FloatArray) -> float:
     """Mean interval score of conformal intervals, each feature in units of its own mean error."""
     unit = np.where(size.any(axis=0), size.mean(axis=0), 1.0)
-    scores = Scores(size / deviation, weights, fresh=False)
+    scores = ConformityScores(size / deviation, weights, fresh=False)
     half = scores.quantile(min(_LEVEL, scores.highest_level)) * deviation
     outside = np.maximum(size - half, 0.0) * (2.0 / (1.0 - _LEVEL))
     return float(np.average(((2.0 * half + outside) / unit).mean(axis=(1, 2)), weights=weights))

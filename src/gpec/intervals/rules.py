@@ -10,8 +10,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from gpec._numbers import level_text
-from gpec.calibration import Scores, rows_needed
 from gpec.errors import CorruptFileError, InputError
+from gpec.intervals.conformal import ConformityScores, rows_needed
 from gpec.typing import FloatArray
 
 __all__ = ["IntervalRule", "Latent", "SimilarRows", "Value"]
@@ -79,7 +79,7 @@ class Latent(IntervalRule):
     Examples
     --------
     >>> import numpy as np
-    >>> from gpec.promises import Latent
+    >>> from gpec.intervals.rules import Latent
     >>> lower, upper = Latent().bounds(np.array([1.0]), np.array([0.5]), 0.95)
     >>> lower.round(2), upper.round(2)
     (array([0.02]), array([1.98]))
@@ -103,7 +103,7 @@ class _Calibrated(IntervalRule):
     ``scores`` have an axis of size 1 for the rows as long as the explanation has rows.
     """
 
-    def __init__(self, scores: Scores | None, *, of_rows: bool = True) -> None:
+    def __init__(self, scores: ConformityScores | None, *, of_rows: bool = True) -> None:
         self.scores, self.of_rows = scores, of_rows
 
     @abstractmethod
@@ -125,7 +125,7 @@ class _Calibrated(IntervalRule):
         ratio = np.divide(self._quantile(self.scores, most) * std, own, out=np.ones_like(own), where=own > 0)
         return self._uncalibrated(std, level) * np.maximum(ratio, 1.0)
 
-    def _quantile(self, scores: Scores, level: float) -> FloatArray:
+    def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
         found = scores.quantile(level)
         return found[None] if self.of_rows else found
 
@@ -153,11 +153,11 @@ class _Calibrated(IntervalRule):
         elif scores is not None:
             # scores have their own rows first, so that the axes of the explanation without rows follow
             inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
-            scores = Scores(scores.values[inner], scores.weights, scores.fresh)
+            scores = ConformityScores(scores.values[inner], scores.weights, scores.fresh)
         return self._selected(cut, scores, of_rows)
 
     @abstractmethod
-    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> Self:
+    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Self:
         """The rule for a part, given its scores."""
 
     def state(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class SimilarRows(_Calibrated):
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
         Mean and deviation of the attribution of each similar row less that of the row.
     scores : Scores or None
-        See :class:`gpec.calibration.Scores`.
+        See :class:`gpec.intervals.conformal.Scores`.
     phrase : str
         What a similar row is.
     """
@@ -181,7 +181,13 @@ class SimilarRows(_Calibrated):
     promise = "similar rows"
 
     def __init__(
-        self, offset: FloatArray, deviation: FloatArray, scores: Scores | None, phrase: str, *, of_rows: bool = True
+        self,
+        offset: FloatArray,
+        deviation: FloatArray,
+        scores: ConformityScores | None,
+        phrase: str,
+        *,
+        of_rows: bool = True,
     ) -> None:
         super().__init__(scores, of_rows=of_rows)
         self.offset, self.deviation, self.phrase = offset, deviation, phrase
@@ -189,14 +195,14 @@ class SimilarRows(_Calibrated):
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
         return mixture_quantile(self.offset, self.deviation, level)
 
-    def _quantile(self, scores: Scores, level: float) -> FloatArray:
+    def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
         """At least 1, or what changes need if that is less: most similar rows may not change at all, as with trees.
 
         Their quantile would be 0, and rows that do change would get an interval without width.
         """
         return np.maximum(super()._quantile(scores, level), self._least(scores, level))
 
-    def _least(self, scores: Scores, level: float) -> FloatArray:
+    def _least(self, scores: ConformityScores, level: float) -> FloatArray:
         least = np.minimum(scores.quantile_of_changes(level), 1.0)
         return np.asarray(least[None] if self.of_rows else least)
 
@@ -216,7 +222,7 @@ class SimilarRows(_Calibrated):
             f"inside, where a similar row is {self.phrase}; {self.checked(level)}."
         )
 
-    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> SimilarRows:
+    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> SimilarRows:
         return SimilarRows(
             np.asarray(self.offset[cut]), np.asarray(self.deviation[cut]), scores, self.phrase, of_rows=of_rows
         )
@@ -226,7 +232,7 @@ class SimilarRows(_Calibrated):
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> SimilarRows:
-        scores = None if state["scores"] is None else Scores(**state["scores"])
+        scores = None if state["scores"] is None else ConformityScores(**state["scores"])
         return cls(state["offset"], state["deviation"], scores, state["phrase"], of_rows=state["of_rows"])
 
 
@@ -248,12 +254,12 @@ class Value(_Calibrated):
             f"{self.checked(level)}."
         )
 
-    def _selected(self, cut: tuple[Any, ...], scores: Scores | None, of_rows: bool) -> Value:
+    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Value:
         return Value(scores, of_rows=of_rows)
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Value:
-        return cls(None if state["scores"] is None else Scores(**state["scores"]), of_rows=state["of_rows"])
+        return cls(None if state["scores"] is None else ConformityScores(**state["scores"]), of_rows=state["of_rows"])
 
 
 def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) -> FloatArray:

@@ -17,8 +17,8 @@ from sklearn.model_selection import train_test_split
 from gpec._numbers import number, share_text, value_text
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
+from gpec.intervals.trust import firm_share, row_levels
 from gpec.metrics import coverage
-from gpec.trust import firm_share, row_levels
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["run"]

@@ -1,4 +1,4 @@
-r"""How the attributions of a row change among rows similar to it, told without running the explainer on them.
+r"""How the attributions of a row change among rows similar to it, predicted without running the explainer on them.
 
 A row ``x`` with its attribution ``y`` joins the explained rows. With ``m`` and ``C`` the latent posterior mean and
 covariance, ``g`` the nugget and ``u`` the explainer's variance (all in squared attribution units), and
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpec._execution import Execution, in_tiles, run_blocks
-from gpec._fitted import Fitted, Layer
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
+from gpec.pipeline.fitted import Fitted, OutputModel
+from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
@@ -51,27 +51,27 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
     """Of rows with their attributions, towards ``similar (n, K, d)``; the model is asked, the explainer is not."""
     Z = X.encoded
     n, K, _ = similar.shape
-    shape = (n, answer.values.shape[1], len(fitted.layers))
+    shape = (n, answer.values.shape[1], len(fitted.output_models))
     whole = {"offset": np.empty((*shape, K)), "deviation": np.empty((*shape, K)), "noise_variance": np.empty(shape)}
-    known = fitted.explained_before(Z)
+    known = fitted.was_explained(Z)
     own_noise = fitted.noise_at(answer)
     least = _least_variance(fitted)
 
     def block(part: slice) -> dict[str, FloatArray]:
         at = in_tiles(part)
         rows, some = X[at], {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
-        asked = fitted.ground.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
+        asked = fitted.context.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
         others = asked[
             ((at - part.start)[:, None] * K + np.arange(K)).ravel()
         ]  # those that fill up are not asked about
         same = _the_row_itself(similar[at], Z[at])
-        for c, layer in enumerate(fitted.layers):
+        for c, output_model in enumerate(fitted.output_models):
             y, u = answer.values[at, :, c], own_noise[at, :, c]
             total = _total(fitted, rows, others, answer, at, c)
-            mean, variance = _given(layer, rows, others, y, u, known[at], total, noisy=True)
+            mean, variance = _given(output_model, rows, others, y, u, known[at], total, noisy=True)
             quiet = variance
-            if u.any() or layer.posterior.U.any():
-                quiet = _given(layer, rows, others, y, np.zeros_like(u), known[at], total, noisy=False)[1]
+            if u.any() or output_model.posterior.U.any():
+                quiet = _given(output_model, rows, others, y, np.zeros_like(u), known[at], total, noisy=False)[1]
             change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least[:, c]))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
@@ -96,18 +96,18 @@ def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | 
         mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
     boundary = np.maximum(boundary, _least_variance(fitted))
     noise = np.maximum(variance - boundary, 0.0)
-    hardness = fitted.difficulty
-    if hardness is not None:
+    normalizer = fitted.normalizer
+    if normalizer is not None:
         std = np.sqrt(boundary + noise)
-        hard = run_blocks(lambda part: hardness.at(rows[part]), len(rows), _ROWS, n_jobs=n_jobs)
-        wider = (hardness.scaled(std, np.concatenate(list(hard))) / std) ** 2
+        sizes = run_blocks(lambda part: normalizer.at(rows[part]), len(rows), _ROWS, n_jobs=n_jobs)
+        wider = (normalizer.scaled(std, np.concatenate(list(sizes))) / std) ** 2
         boundary, noise = boundary * wider, noise * wider
     return Prediction(mean, boundary, noise, found.clamped)
 
 
 def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
     """Residuals and deviations ``(N, d, c)`` of the explained rows, each predicted from the others."""
-    parts = [layer.posterior.leave_one_out() for layer in fitted.layers]
+    parts = [output_model.posterior.leave_one_out() for output_model in fitted.output_models]
     residual, variance = (
         np.stack([getattr(part, name) for part in parts], axis=2) for name in ("residual", "variance")
     )
@@ -115,19 +115,19 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
         share, variance = _shares(variance)
         residual = residual - share * residual.sum(axis=1, keepdims=True)
     std = np.sqrt(np.maximum(variance, _least_variance(fitted)))
-    return residual, std if fitted.difficulty is None else fitted.difficulty.scaled(std, fitted.difficulty.left_out)
+    return residual, std if fitted.normalizer is None else fitted.normalizer.scaled(std, fitted.normalizer.left_out)
 
 
 def _least_variance(fitted: Fitted) -> FloatArray:
     """Below this nothing is known of a feature, ``(d, c)``; if it did not vary, the features that did say how much."""
-    scale = np.stack([layer.posterior.scale for layer in fitted.layers], axis=1)
+    scale = np.stack([output_model.posterior.scale for output_model in fitted.output_models], axis=1)
     largest = float(scale.max())
     least = _LEAST * np.where(scale > _VARIED * largest, scale, largest)
     return np.maximum(least, np.finfo(np.float64).tiny)
 
 
 def _given(
-    layer: Layer,
+    output_model: OutputModel,
     rows: Rows,
     others: Rows,
     y: FloatArray,
@@ -137,11 +137,11 @@ def _given(
     noisy: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows."""
-    found = layer.posterior.pairs(rows, others, noisy=noisy)
-    g = layer.posterior.scale * layer.posterior.parameters.nugget
+    found = output_model.posterior.pairs(rows, others, noisy=noisy)
+    g = output_model.posterior.scale * output_model.posterior.parameters.nugget
     own = found.variance + g + u
-    told = (own[:, None] > 0) & ~known[:, None, None]
-    weight = np.divide(found.covariance, own[:, None], out=np.zeros_like(found.covariance), where=told)
+    observed = (own[:, None] > 0) & ~known[:, None, None]
+    weight = np.divide(found.covariance, own[:, None], out=np.zeros_like(found.covariance), where=observed)
     mean = found.similar_mean + weight * (y - found.mean)[:, None]
     variance = np.maximum(found.similar_variance + (g + u)[:, None] - weight * found.covariance, 0.0)
     if total is not None:

@@ -1,0 +1,1 @@
+"""What fit, explain, calibrate and refine do, step by step."""

@@ -1,0 +1,141 @@
+"""The attributions of the rows that ``fit`` explains, and the explainer's noise."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gpec.data import Rows
+from gpec.errors import InputError, NoiseFloorWarning
+from gpec.explainers import Attribution, Explainer
+from gpec.explainers._grouped import grouped
+from gpec.explainers.base import check_attribution
+from gpec.explainers.noise import noise_variance, observe
+from gpec.gp import NOISE_FLOOR
+from gpec.models import Model
+from gpec.pipeline.context import FitContext, FitInputs
+from gpec.pipeline.fitted import ExplainedSample, Observation, StageCache
+from gpec.pipeline.settings import Settings
+from gpec.runtime.blocks import Execution, one_blas_thread
+from gpec.typing import FloatArray
+
+__all__ = ["explain_sample", "run_explainer"]
+
+_LARGEST_NOISE = 1e30  # in squared attributions
+_SUM_TOLERANCE = 1e-6
+_SUM_OF_SPREAD = 1e-2  # what a sum may be off at most, where rounding is coarse beside the spread of the answers
+
+
+def explain_sample(inputs: FitInputs, draw: ExplainedSample, explained: Rows, stage_cache: StageCache) -> Observation:
+    """The attributions of the rows to explain, and their noise; rows explained before are not explained again."""
+    context, rows = inputs.context, draw.rows
+    model, explainer = context.model, context.explainer
+    earlier = stage_cache.of("explainer")
+    if explainer is not None and not hasattr(explainer, "model_") and (inputs.given is None or explainer.learns):
+        _prepare(explainer, inputs, stage_cache)
+    learned = {} if explainer is None else explainer.fitted_state()
+    if inputs.given is not None:
+        answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
+        answer = grouped(answer, context.groups)
+        U, source = noise_variance(context.settings.noise, answer, None, rows, context.seed)
+        _check_noise_size(answer, U, context.settings)
+        adds_up_to = _sum_of(answer, explained, model)
+        return Observation(draw, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
+    if explainer is None:
+        raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
+    known = earlier.observation if earlier is not None and not earlier.observation.given else None
+    answer = _answer_unknown(context, explainer, rows, known, stage_cache.now)
+    U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
+    _check_noise_size(answer, U, context.settings)
+    same = (
+        known is not None
+        and stage_cache.of("similar") is not None
+        and np.array_equal(known.rows, rows[: len(known.rows)])
+    )
+    similar = known.similar_values if same and known is not None else None  # of the first rows, which are the same
+    adds_up_to = _sum_of(answer, explained, model)
+    return Observation(draw, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to)
+
+
+def _prepare(explainer: Explainer, inputs: FitInputs, stage_cache: StageCache) -> None:
+    """The explainer gets to know the model, and learns from all rows if it learns at all."""
+    context = inputs.context
+    explainer.bind(context.model, context.background)
+    if not explainer.learns:
+        return
+
+    def learn(_: slice) -> dict[str, Any]:
+        explainer.learn(inputs.rows, context.seed)
+        return explainer.fitted_state()
+
+    if stage_cache.now.cache is None:
+        learn(slice(0))
+    else:
+        learned = stage_cache.now.cache.remember("learning", learn, inputs.rows)
+        explainer.restore(learned(slice(0, len(inputs.rows))))
+
+
+def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
+    """What base value and attributions of every row add up to, found by trying."""
+    if answer.base_values is None:
+        return None
+    totals = answer.values.sum(axis=1) + answer.base_values
+    with one_blas_thread():  # also when loading, so that the bits agree
+        outputs = explained.outputs
+    if model.is_regressor:
+        tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
+        return "output" if np.abs(totals - outputs).max() <= tolerance else None
+    for unit, answers in (("probability", model.answers_of(outputs)), ("log-odds", outputs)):
+        if np.abs(totals - answers).max() <= _SUM_TOLERANCE * max(1.0, np.abs(answers).max()):
+            return unit
+    return None
+
+
+def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:
+    """Refuse noise that drowns everything; warn of noise that is too small to be used as it is."""
+    size = float(np.abs(answer.values).max())
+    if U.max() > _LARGEST_NOISE * max(size, np.finfo(np.float64).tiny) ** 2 and size > 0:
+        raise InputError(
+            f"The noise variance reaches {U.max():.3g} where attributions reach {size:.3g}: nothing could be learned; "
+            "give noise in squared units of the attributions."
+        )
+    if not settings.learns_scale and U.any() and (least := U[U > 0].min() / float(settings.output_scale)) < NOISE_FLOOR:
+        warnings.warn(
+            f"The noise variance is {least:.2g} of the output scale in places; with a fixed output_scale at least "
+            f"{NOISE_FLOOR:g} of it is used.",
+            NoiseFloorWarning,
+            stacklevel=4,
+        )
+
+
+def _answer_unknown(
+    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observation | None, now: Execution
+) -> Attribution:
+    place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
+    found = np.array([place.get(row.tobytes(), -1) for row in rows])
+    if known is None or (found < 0).all():
+        return run_explainer(context, explainer, rows, now)
+    old = known.attribution.map(lambda array: array[found[found >= 0]])
+    if (found >= 0).all():
+        return old
+    new = run_explainer(context, explainer, rows[found < 0], now)
+    joined = Attribution.join([old, new])
+    order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
+    return joined.map(lambda array: array[order])
+
+
+def run_explainer(context: FitContext, explainer: Explainer, Z: FloatArray, now: Execution) -> Attribution:
+    """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
+    s = context.settings
+    return observe(
+        explainer,
+        Z,
+        noise=s.noise,
+        n_resamples=s.n_resamples,
+        seed=context.seed,
+        n_jobs=now.n_jobs,
+        progress=now.progress,
+        cache=now.cache,
+    )

@@ -1,0 +1,36 @@
+"""Points on the decision boundary, sampled or as given."""
+
+from __future__ import annotations
+
+from gpec.boundary import BoundarySample
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
+from gpec.models._remembered import remembered
+from gpec.pipeline.context import FitInputs
+from gpec.pipeline.fitted import ModelFingerprint, StageCache
+from gpec.runtime.checkpoint import other_work
+
+__all__ = ["sample_boundary"]
+
+
+def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, stage_cache: StageCache) -> BoundarySample:
+    """Points on the decision boundary, sampled or as given."""
+    earlier = stage_cache.of("boundary")
+    if earlier is not None:
+        return earlier.boundary
+    context, sampler, cache = inputs.context, inputs.sampler, stage_cache.now.cache
+    settings, seed = context.settings, context.seed
+    try:
+        if isinstance(sampler, BoundarySample):
+            sampler.require_belongs(context.model, seed)
+            return sampler
+        model = remembered(context.model, cache, "boundary")
+        sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
+    except (BoundaryNotFoundError, ModelMismatchError):
+        context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so
+        raise
+    if cache is not None and cache.resumed:  # the stored answers may come from another model
+        try:
+            sample.require_belongs(context.model, seed)
+        except (InputError, ModelMismatchError) as error:
+            raise other_work(cache.folder, "the model") from error
+    return sample

@@ -1,0 +1,75 @@
+"""Graph of the boundary, kernel and posterior of one output."""
+
+from __future__ import annotations
+
+from gpec.boundary import BoundarySample
+from gpec.data import Rows
+from gpec.geometry import GeodesicGraph
+from gpec.gp import Parameters, Posterior, learn_kernel, make_posterior
+from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
+from gpec.kernels import Kernel, make_kernel
+from gpec.pipeline.context import FitContext, FitInputs
+from gpec.pipeline.fitted import Observation, StageCache
+from gpec.runtime.blocks import one_blas_thread
+
+__all__ = ["build_graph", "fit_kernel", "fit_posterior"]
+
+_LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
+
+
+def build_graph(inputs: FitInputs, boundary: BoundarySample, output: int, stage_cache: StageCache) -> GeodesicGraph:
+    """Distances along the boundary of one output."""
+    earlier = stage_cache.of("graph")
+    if earlier is not None:
+        return earlier.output_models[output].graph
+    context, s = inputs.context, inputs.context.settings
+    several = context.model.n_outputs > 1 and s.n_landmarks == "auto"
+    graph = GeodesicGraph.build(
+        context.schema.embed(boundary.of(output).points, "boundary"),
+        n_neighbors=s.n_neighbors,
+        n_landmarks=_LANDMARKS_OF_SEVERAL if several else s.n_landmarks,
+        components=s.components,
+        random_state=context.seed,
+        progress=s.progress,
+    )
+    graph.distances  # noqa: B018  computed on demand; asked for here so that their time is counted here
+    return graph
+
+
+def fit_kernel(
+    inputs: FitInputs, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int, start: Kernel | None
+) -> Kernel:
+    """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
+    s, values = inputs.context.settings, observation.attribution.values
+    kernel = make_kernel(
+        s.kernel,
+        s.lam,
+        s.rho,
+        values.shape[1] * values.shape[2],
+        shared=s.task_kernel is not None,
+        regression=inputs.context.model.is_regressor,
+    )
+    with one_blas_thread():
+        kernel = kernel.__sklearn_clone__().fit(graph, rows)
+        Y, U = values[:, :, output], observation.U[:, :, output]
+        return learn_kernel(kernel, rows, Y, U, s.output_scale, start)
+
+
+def fit_posterior(
+    context: FitContext,
+    kernel: Kernel,
+    rows: Rows,
+    observation: Observation,
+    output: int,
+    parameters: Parameters | None = None,
+    tasks: Tasks | None = None,
+) -> Posterior:
+    """The posterior of one output given its attributions; parameters and tasks are learned unless they are known."""
+    Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    s = context.settings
+    with one_blas_thread():  # also when loading, so that the bits agree
+        if parameters is not None and tasks is not None:
+            return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks)
+        if s.task_kernel is not None:
+            return make_task_posterior(kernel, rows, Y, U, s.task_kernel, s.output_scale, context.seed)
+        return make_posterior(kernel, rows, Y, U, s.output_scale, context.seed, parameters)

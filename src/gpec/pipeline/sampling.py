@@ -1,0 +1,67 @@
+"""Which rows ``fit`` explains, which it keeps, and what similar rows are."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+
+from gpec.models._remembered import remembered
+from gpec.pipeline.context import FitInputs
+from gpec.pipeline.fitted import ExplainedSample, StageCache
+from gpec.runtime.randomness import stream
+from gpec.similar import SimilaritySampler
+from gpec.typing import FloatArray
+
+__all__ = ["fit_similarity", "keep_rows", "sample_rows_to_explain"]
+
+_POOL = 10_000  # rows from which fewer than as many are drawn; ten times as many as more rows
+_OUTPUT_BINS = 10
+_KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
+
+
+def sample_rows_to_explain(inputs: FitInputs, stage_cache: StageCache) -> ExplainedSample:
+    """The rows to explain: those given, or some of ``X``.
+
+    ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
+    class is not left out; each row's weight undoes this. More rows contain fewer ones of the same seed.
+    """
+    context, Z, n = inputs.context, inputs.rows, inputs.context.settings.n_explained
+    if inputs.explained is not None:
+        return ExplainedSample(inputs.explained, np.ones(len(inputs.explained)))
+    rng = stream(context.seed, "explained rows")
+    order = rng.permutation(len(Z))
+    if context.settings.draw == "uniform":
+        return ExplainedSample(Z[order[:n]], np.ones(n))
+    pool = order[: _POOL if n < _POOL else 10 * n]
+    earlier = stage_cache.of("context")
+    known = None if earlier is None else earlier.observation.draw.answers
+    model = remembered(context.model, stage_cache.now.cache, "drawn rows")
+    parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
+    if known is None or len(known) < len(pool):
+        parts.append(model.answers(Z[pool if known is None else pool[len(known) :]]))
+    answers = np.concatenate(parts)
+    chance = np.full(len(pool), 0.5 / len(pool))
+    for p in answers.T:
+        place = np.digitize(p, np.linspace(p.min(), p.max(), _OUTPUT_BINS + 1)[1:-1])
+        counts = np.bincount(place, minlength=_OUTPUT_BINS)
+        chance += 0.5 / (answers.shape[1] * (counts > 0).sum() * counts[place])
+    # The n least of exponential times over chances are a draw without replacement; then 1 - exp(-chance t) is drawn.
+    first = np.argsort(rng.exponential(size=len(pool)) / chance, kind="stable")[:n]
+    t = brentq(lambda t: -np.expm1(-chance * t).sum() - n, 0.0, 1e3 * n / chance.min())
+    weights = 1.0 / -np.expm1(-chance[first] * t)
+    return ExplainedSample(Z[pool[first]], weights / weights.mean(), answers)
+
+
+def fit_similarity(inputs: FitInputs) -> SimilaritySampler | None:
+    """What similar rows are, learned from the rows of ``fit``."""
+    context = inputs.context
+    return None if inputs.similar is None else inputs.similar.learn(context.schema, inputs.rows, context.seed)
+
+
+def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatArray:
+    """Rows of ``fit`` for later: those among which neighbours are sought, else at most 2,000 at random."""
+    pool: FloatArray | None = getattr(similarity, "pool", None)
+    if pool is not None:
+        return pool
+    order = stream(inputs.context.seed, "kept rows").permutation(len(inputs.rows))
+    return inputs.rows[order[:_KEPT_ROWS]]
