@@ -24,6 +24,7 @@ from gpec.runtime.payload import send
 from small_models import curved, slopes
 
 dd = pytest.importorskip("dask.dataframe")
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 # The workers of a scheduler that is gone end by themselves.
@@ -333,7 +334,9 @@ def test_a_model_that_ends_its_worker(make_auto, rows, tmp_path):
     source.mkdir()
     rows.assign(a=1e6).to_parquet(source / "a.parquet")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        # the first death counts, and the second worker serves the second part: none need be started again
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as own,
     ):
         g = make_auto(deadly, slopes).fit(rows)
