@@ -13,8 +13,8 @@ from gpec.runtime.randomness import Purpose, derived_seed, make_seed, stream
 from package_sources import trees
 
 PURPOSES = get_args(Purpose)
-# Each explainer draws them, from a seed that belongs to one row and one explainer.
-SHARED = {"perturbations": "gpec.explainers"}
+# One of several draws them: a sampler of the boundary, or an explainer from a seed of one row and one explainer.
+SHARED = {"boundary rows": "gpec.boundary", "perturbations": "gpec.explainers"}
 
 
 def places():
@@ -86,7 +86,7 @@ def test_stages_of_a_fit_share_no_draws(make, models, X, monkeypatch, classes):
     parts = {} if classes == 2 else {"model": models.three_classes, "explainer": models.slopes_of_three}
     make(n_landmarks=10, **parts).fit(X)
     drawn = {"background", "boundary rows", "boundary pairs", "boundary search", "explained rows"}
-    assert drawn | {"graph neighbors", "graph landmarks", "evidence rows"} <= set(states)
+    assert drawn | {"graph landmarks", "evidence rows"} <= set(states)
     everything = [state for some in states.values() for state in some]
     assert len(set(everything)) == len(everything)
 

@@ -126,15 +126,15 @@ class Explanation:
 
     @property
     def sign_certainty(self) -> FloatArray:
-        """Probability that the attribution keeps the sign it shows; see :func:`gpec.trust.sign_certainty`."""
+        """Probability that the attribution keeps the sign it shows; see :func:`gpec.intervals.sign_certainty`."""
         return trust.sign_certainty(self)
 
     def rank_certainty(self, k: int) -> FloatArray:
-        """Probability of each feature to be among the ``k`` of largest size; see :func:`gpec.trust.rank_certainty`."""
+        """Probability that a feature is among the ``k`` largest in size; see :func:`gpec.intervals.rank_certainty`."""
         return trust.rank_certainty(self, k)
 
     def trust(self, reference: Explanation | None = None) -> trust.Words:
-        """How far each attribution can be trusted: "high", "medium" or "low"; see :func:`gpec.trust.trust_levels`."""
+        """How far to trust each attribution: "high", "medium" or "low"; see :func:`gpec.intervals.trust_levels`."""
         return trust.trust_levels(self, reference)
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ def kept(make, X, tmp_path):
         ({"kernel": RBF(2.0)}, "kernel"),
         ({"similar": NearestRows()}, "similar"),
         ({"noise": 0.1}, "noise"),
-        ({"groups": {"two": [0, 1]}}, "explainer and in groups"),
+        ({"groups": {"two": [0, 1]}}, "groups"),
         ({"boundary": BisectionSampler(tolerance=1e-5)}, "boundary"),
         ({"threshold": 0.4}, "threshold"),
     ],

@@ -173,7 +173,7 @@ class SimilarRows(_Calibrated):
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
         Mean and deviation of the attribution of each similar row less that of the row.
     scores : Scores or None
-        See :class:`gpec.intervals.conformal.Scores`.
+        See :class:`gpec.intervals.ConformityScores`.
     phrase : str
         What a similar row is.
     """

@@ -18,7 +18,7 @@ def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend:
     """Draw the largest attributions of one row with their intervals.
 
     A bar to the right raises the model's answer, one to the left lowers it. A full bar has a firm sign, a pale one a
-    likely sign and a hatched one an unclear sign; see :func:`gpec.intervals.trust.trust_words`.
+    likely sign and a hatched one an unclear sign; see :func:`gpec.intervals.trust_words`.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def summary(
     it shrinks with the number of rows, unlike the intervals of single attributions. Rows count as independent, and so
     do classes. There is none for a single row.
 
-    A sign is firm where it is certain by at least 97.5%; see :func:`gpec.intervals.trust.trust_words`.
+    A sign is firm where it is certain by at least 97.5%; see :func:`gpec.intervals.trust_words`.
     """
     e = _of_output(e, output)
     require_axes(e, ("row", "feature", "output") if "output" in e.axes else ("row", "feature"), "summary")

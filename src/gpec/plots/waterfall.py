@@ -36,7 +36,7 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
 
     Read from top to bottom: each step starts where the one above ended. The line on a step is the interval of this step
     alone: it shows where the step could have ended. A full bar has a firm sign, a pale one a likely sign and a hatched
-    one an unclear sign; see :func:`gpec.intervals.trust.trust_words`.
+    one an unclear sign; see :func:`gpec.intervals.trust_words`.
 
     Parameters
     ----------

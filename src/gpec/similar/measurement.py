@@ -53,7 +53,6 @@ class MeasurementError(Similar):
     --------
     >>> import pandas as pd
     >>> from gpec.data import Schema
-    from gpec.data._same import contents_of
     >>> from gpec.similar import MeasurementError
     >>> schema, Z = Schema.learn(pd.DataFrame({"glucose": [90.0, 140.0], "age": [30.0, 50.0]}))
     >>> again = MeasurementError({"glucose": 5.0}, n_draws=4).learn(schema, Z, seed=0)
