@@ -61,28 +61,29 @@ def used(*folders):
     return found
 
 
-@pytest.mark.parametrize("name", sorted(used("src")))
-def test_what_the_package_imports_is_declared(name):
-    assert name in DECLARED, f"{name} is imported by {sorted(used('src')[name])} and not declared"
+def test_what_the_package_imports_is_declared():
+    assert {name: files for name, files in used("src").items() if name not in DECLARED} == {}
 
 
-@pytest.mark.parametrize("module", sorted(trees()))
-def test_extras_are_imported_when_they_are_needed(module):
-    """What stands at the top of a module is imported by everyone."""
-    top = ast.Module([node for node in trees()[module].body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
-    packages = {package(distributions().get(name, [name])[0]) for name in imports(top)}
-    page = EXTRAS["app"] if module.startswith("gpec.app.") else set()  # which make_app imports once Dash is found
-    assert packages <= NEEDED | page
+def test_extras_are_imported_when_they_are_needed():
+    """Only needed packages are imported at the top of a module, which everyone runs."""
+    early = {}
+    for module, tree in trees().items():
+        top = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+        packages = {package(distributions().get(name, [name])[0]) for name in imports(top)}
+        page = EXTRAS["app"] if module.startswith("gpec.app.") else set()  # which make_app imports once Dash is found
+        if not packages <= NEEDED | page:
+            early[module] = packages - NEEDED - page
+    assert early == {}
 
 
-@pytest.mark.parametrize("name", sorted(NEEDED))
-def test_what_the_package_needs_is_imported(name):
-    assert name in used("src"), f"{name} is a dependency that no module imports"
+def test_what_the_package_needs_is_imported():
+    assert NEEDED - set(used("src")) == set()
 
 
-@pytest.mark.parametrize(("extra", "name"), [(extra, name) for extra, some in EXTRAS.items() for name in sorted(some)])
-def test_what_an_extra_brings_is_used(extra, name):
-    assert name in TOOLS or name in used("src", "benchmarks", "paper", "tests"), f"nothing uses {name} of [{extra}]"
+def test_what_an_extra_brings_is_used():
+    everywhere = set(used("src", "benchmarks", "paper", "tests"))
+    assert {extra: some - TOOLS - everywhere for extra, some in EXTRAS.items() if some - TOOLS - everywhere} == {}
 
 
 def test_tools_are_declared():

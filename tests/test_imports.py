@@ -158,10 +158,10 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_imports_are_found_wherever_they_stand(source):
+def test_imports_are_found_wherever_they_stand():
     known = {"gpec", "gpec.gp", "gpec.gp.lowrank", "gpec.kernels", "gpec.kernels.weg"}
-    assert imports_of("gpec.kernels.base", ast.parse(source), known) == SOURCES[source]
+    found = {source: imports_of("gpec.kernels.base", ast.parse(source), known) for source in SOURCES}
+    assert found == SOURCES
 
 
 def test_relative_imports_of_a_package():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from check_all import check_all
 from explanation_helpers import CLASSES, NAMES, explanation
 from gpec import Explanation
 from gpec.errors import InputError
@@ -217,21 +218,25 @@ class TestChecked:
         assert (np.diff(widths, axis=0) >= -1e-12).all()
         assert (widths[-1] > widths[0]).all()
 
-    @pytest.mark.parametrize("case", SELECTIONS)
-    def test_selections_have_the_same_bounds(self, checked, promise, case, tmp_path):
-        e, (key, expected) = checked[promise], SELECTIONS[case]
-        part = e[key]
-        for level in (0.6, 0.95):
-            for found, whole in zip(part.interval(level), e.interval(level), strict=True):
-                np.testing.assert_allclose(found, whole[expected], rtol=1e-12)
-        np.testing.assert_allclose(part.sign_certainty, e.sign_certainty[expected], rtol=1e-9)
-        assert part.statement() == e.statement()
-        part.save(tmp_path / "e")
-        loaded = Explanation.load(tmp_path / "e")
-        assert loaded.promise == promise
-        assert loaded.statement(0.9) == e.statement(0.9)
-        for name in ("lower", "upper", "sign_certainty"):
-            assert getattr(loaded, name).tobytes() == getattr(part, name).tobytes()
+    def test_selections_have_the_same_bounds(self, checked, promise, tmp_path):
+        e = checked[promise]
+
+        def check(case):
+            key, expected = case
+            part = e[key]
+            for level in (0.6, 0.95):
+                for found, whole in zip(part.interval(level), e.interval(level), strict=True):
+                    np.testing.assert_allclose(found, whole[expected], rtol=1e-12)
+            np.testing.assert_allclose(part.sign_certainty, e.sign_certainty[expected], rtol=1e-9)
+            assert part.statement() == e.statement()
+            part.save(tmp_path / "e")
+            loaded = Explanation.load(tmp_path / "e")
+            assert loaded.promise == promise
+            assert loaded.statement(0.9) == e.statement(0.9)
+            for name in ("lower", "upper", "sign_certainty"):
+                assert getattr(loaded, name).tobytes() == getattr(part, name).tobytes()
+
+        check_all(SELECTIONS.items(), check)
 
     def test_steps_of_a_selection_may_come_in_any_order(self, checked, promise):
         e = checked[promise]

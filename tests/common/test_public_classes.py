@@ -7,7 +7,7 @@ import inspect
 import pickle
 import pkgutil
 import warnings
-from functools import partial
+from functools import partial, wraps
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 
 import gpec
+from check_all import check_all
 from extras import MISSING
 from gpec.boundary import AdversarialSampler, BisectionSampler, LevelSetSampler, Sampler
 from gpec.data import Rows, Schema
@@ -161,8 +162,29 @@ EXAMPLES = {
 VARIABLE = {Matern}
 
 
-def by_name(group):
-    return pytest.mark.parametrize("cls", list(group.values()), ids=list(group))
+def on_each(group):
+    """The decorated check as one test of all classes in ``group``, by name."""
+
+    def decorate(check):
+        @wraps(check)
+        def test():
+            check_all(group.items(), check)
+
+        del test.__wrapped__  # pytest would take the check's argument for a fixture
+        return test
+
+    return decorate
+
+
+def test_all_offenders_are_named():
+    def check(number):
+        assert number < 2, f"{number} is large"
+
+    check_all([("one", 1)], check)
+    with pytest.raises(AssertionError, match=r"(?s)^2 of 3 failed:\ntwo: AssertionError: 2.*\nthree: Assertion"):
+        check_all([("one", 1), ("two", 2), ("three", 3)], check)
+    with pytest.raises(AssertionError, match="nothing to check"):
+        check_all([], check)
 
 
 # Exports
@@ -175,7 +197,7 @@ def test_the_walk_finds_the_classes():
     assert len(CONFIGURED) >= 12
 
 
-@by_name(PUBLIC)
+@on_each(PUBLIC)
 def test_exported_by_its_room(cls):
     where = room(cls)
     assert cls.__name__ in where.__all__, f"{cls.__name__} is public but not in {where.__name__}.__all__"
@@ -196,7 +218,7 @@ def test_private_names():
     assert not is_private("gpec.kernels.weg.WEG")
 
 
-@pytest.mark.parametrize("module", list(modules()), ids=lambda module: module.__name__)
+@on_each({module.__name__: module for module in modules()})
 def test_all_holds_what_there_is(module):
     assert module.__doc__, f"{module.__name__} has no docstring"
     names = getattr(module, "__all__", [])
@@ -218,7 +240,7 @@ def test_roles_have_a_base_class():
 # Documentation
 
 
-@by_name(CLASSES)
+@on_each(CLASSES)
 def test_docstring(cls):
     assert cls.__doc__
     summary = cls.__doc__.strip().splitlines()[0]
@@ -226,7 +248,7 @@ def test_docstring(cls):
     assert not cls.__doc__.startswith(f"{cls.__name__}(")  # what dataclass writes when there is none
 
 
-@by_name(CONFIGURED)
+@on_each(CONFIGURED)
 def test_public_methods_are_documented(cls):
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if not name.startswith("_") and method.__module__.startswith("gpec"):
@@ -236,9 +258,9 @@ def test_public_methods_are_documented(cls):
 # Errors
 
 
-@pytest.mark.parametrize("name", gpec.errors.__all__)
-def test_errors(name):
-    kind = getattr(gpec.errors, name)
+@on_each({name: getattr(gpec.errors, name) for name in gpec.errors.__all__})
+def test_errors(kind):
+    name = kind.__name__
     if name.endswith("Warning"):
         assert issubclass(kind, UserWarning)
         return
@@ -256,7 +278,7 @@ def test_every_class_with_parameters_has_an_example():
     assert set(EXAMPLES) == set(CONFIGURED.values()) - VARIABLE
 
 
-EXAMPLE = pytest.mark.parametrize("cls", list(EXAMPLES), ids=lambda cls: cls.__name__)
+EXAMPLE = on_each({cls.__name__: cls for cls in EXAMPLES})
 
 
 class Untouchable:
@@ -343,7 +365,7 @@ def test_repr(cls):
 # Data
 
 
-@by_name(DATA)
+@on_each(DATA)
 def test_data_is_frozen(cls):
     assert cls.__dataclass_params__.frozen
     empty = object.__new__(cls)
@@ -404,7 +426,7 @@ CHECKS_OF_PARAMETERS = [
 ESTIMATORS = [cls for cls in EXAMPLES if issubclass(cls, BaseEstimator)]
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("name", CHECKS_OF_PARAMETERS)
-def test_checks_of_parameters(cls, name):
+@on_each({f"{cls.__name__}, {name}": (cls, name) for cls in ESTIMATORS for name in CHECKS_OF_PARAMETERS})
+def test_checks_of_parameters(case):
+    cls, name = case
     getattr(estimator_checks, name)(cls.__name__, EXAMPLES[cls]())

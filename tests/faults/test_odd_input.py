@@ -1,4 +1,4 @@
-"""Input that only looks bad gets a right answer, and numbers of any size a finite one or a named error."""
+"""Input that only looks bad gets a right answer, and numbers of any size a finite one."""
 
 import os
 
@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import gpec
-from gpec.errors import (
-    BoundaryNotFoundError,
-    ExplainerError,
-    GPECError,
-    InputError,
-    NumericalError,
-)
+from gpec.errors import BoundaryNotFoundError, ExplainerError, InputError
 from gpec.kernels import EG, RBF, WEG
 
 
@@ -200,6 +194,7 @@ RUNS = int(os.environ.get("GPEC_RUNS", "100"))  # `make soak` has 10,000
 @pytest.mark.filterwarnings("ignore::gpec.errors.FewBoundaryPointsWarning")
 @pytest.mark.filterwarnings("ignore::gpec.errors.PosteriorWarning")
 def test_every_number_is_finite():
+    """No run fails but for want of a boundary: 2 of 1,000 models predict one class for all rows tried."""
     answered = []
 
     @settings(max_examples=RUNS)
@@ -210,7 +205,7 @@ def test_every_number_is_finite():
         try:
             g.fit(X)
             answers = [g.explain(queries), g.explain(queries, attribution="posterior", confidence_level=0.999)]
-        except (BoundaryNotFoundError, NumericalError):
+        except BoundaryNotFoundError:
             return
         answered.append(run)
         for e in answers:
@@ -223,7 +218,7 @@ def test_every_number_is_finite():
             assert (e.values <= e.upper).all()
 
     check()
-    assert len(answered) > 0.6 * RUNS  # most runs had something to check
+    assert len(answered) >= 0.98 * RUNS
 
 
 # Scales
@@ -238,12 +233,7 @@ def test_scales_of_inputs(models, X, exponent, standardize, kernel):
     settings = gpec.PAPER if kernel == "paper" else {"kernel": kernel}
     settings = {**settings, "standardize": standardize, "n_boundary": 40, "n_explained": 15, "random_state": 0}
     g = gpec.GPEC(lambda X: models.curved(X / scale), lambda X: models.slopes(X / scale), **settings)
-    try:
-        e = g.fit(X * scale).explain(X[:5] * scale)
-    except GPECError:
-        if standardize:  # nothing is too large or too small then
-            raise
-        return
+    e = g.fit(X * scale).explain(X[:5] * scale)
     assert np.isfinite(e.lower).all()
     assert np.isfinite(e.upper).all()
     assert (e.variance >= 0).all()
@@ -258,11 +248,7 @@ def test_scales_of_attributions(make, models, X, exponent, noise):
     scale = 10.0**exponent
     given = {"given": 1e-4 * scale**2, "varying": np.linspace(0, 1e-4, 12)[:, None] * scale**2}.get(noise, noise)
     g = make(explainer=lambda X: scale * models.slopes(X), noise=given, n_explained=12, n_resamples=2, n_boundary=40)
-    try:
-        e = g.fit(X).explain(X[:5], attribution="posterior")
-    except NumericalError:
-        assert abs(exponent) >= 140
-        return
+    e = g.fit(X).explain(X[:5], attribution="posterior")
     for part in (e.values, e.variance, e.lower, e.upper):
         assert np.isfinite(part).all()
     if abs(exponent) <= 140:
@@ -299,10 +285,7 @@ def test_attributions_too_small_to_be_squared(make, models, X, case):
     """Features that hardly matter, or noise that drowns them, must not stop the others."""
     size, noise = TINY[case]
     g = make(explainer=lambda X: size * models.slopes(X), noise=noise)
-    try:
-        e = g.fit(X).explain(X[:5], attribution="posterior")
-    except NumericalError:
-        return
+    e = g.fit(X).explain(X[:5], attribution="posterior")
     assert np.isfinite(e.lower).all()
     assert np.isfinite(e.upper).all()
 

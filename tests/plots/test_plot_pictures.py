@@ -55,8 +55,10 @@ def save(name, path):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_look_as_before(name, tmp_path):
+    before = mpl.pyplot.get_fignums()
     difference = compare_images(str(STORED / f"{name}.png"), str(save(name, tmp_path / f"{name}.png")), TOLERANCE)
     assert difference is None, difference
+    assert mpl.pyplot.get_fignums() == before, "a plot on given axes opened a figure"
 
 
 def test_the_comparison_sees_a_changed_picture(tmp_path, monkeypatch):
@@ -66,7 +68,7 @@ def test_the_comparison_sees_a_changed_picture(tmp_path, monkeypatch):
 
 
 def test_no_picture_is_left_behind():
-    assert {path.stem for path in STORED.glob("*.png")} >= set(PICTURES)
+    assert {path.stem for path in STORED.glob("*.png")} == set(PICTURES)
 
 
 if __name__ == "__main__":
