@@ -234,17 +234,17 @@ def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
     """Of two processes with other settings, the second writes the identity anew while there is no block."""
 
     def block(checkpoint, answer):
-        return checkpoint.remember("boundary", lambda _: answer)(slice(0, 5))
+        return checkpoint.cached("boundary", lambda _: answer, np.zeros((5, 2)))(slice(0, 5))
 
-    first = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
-    second = _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"})
+    first = _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
+    second = _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"})
     for checkpoint, answer in ((first, 60), (second, 80)):
         with checkpoint:
             assert block(checkpoint, {"n": answer}) == {"n": answer}
-    with _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
+    with _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
         assert block(third, {}) == {"n": 80}
     with pytest.raises(CheckpointError, match="differs in n_boundary"):
-        _checkpoint.Checkpoint(tmp_path / "kept", "fit", {"n_boundary": "60"})
+        _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])

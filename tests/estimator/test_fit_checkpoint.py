@@ -14,7 +14,7 @@ from gpec.explainers.adapters import CallableExplainer
 from gpec.explainers.cxplain import CXPlain
 from gpec.kernels import RBF, WEG
 from gpec.runtime import archive
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.checkpoint import BlockCache
 from gpec.similar import NearestRows
 from small_models import curved, slopes, slopes_of_three, three_classes
 
@@ -30,24 +30,24 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def interrupted(monkeypatch):
     """``interrupted(fit, most)``: calls ``fit`` until it ends, stopping it after ``most`` new things were kept."""
-    remember, left = Checkpoint.remember, [np.inf]
+    cached, left = BlockCache.cached, [np.inf]
 
-    def counting(self, stage, work, rows=None):
+    def counting(self, stage, function, rows):
         def counted(part):
             left[0] -= 1
-            return work(part)
+            return function(part)
 
-        once = remember(self, stage, counted, rows)
+        from_cache = cached(self, stage, counted, rows)
 
         def interrupting(part):
-            found = once(part)
+            found = from_cache(part)
             if left[0] < 0:
                 raise KeyboardInterrupt
             return found
 
         return interrupting
 
-    monkeypatch.setattr(Checkpoint, "remember", counting)
+    monkeypatch.setattr(BlockCache, "cached", counting)
 
     def run(fit, most):
         for attempt in range(1_000):

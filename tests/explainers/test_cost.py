@@ -33,6 +33,7 @@ from gpec.explainers import (
 from gpec.explainers._cost import Watch
 from gpec.explainers.noise import observe
 from gpec.images import SuperpixelExplainer
+from gpec.runtime.blocks import Execution
 
 ROWS = np.random.default_rng(7).normal(size=(60, 8))
 
@@ -98,7 +99,7 @@ def test_a_slow_explainer_of_the_users_own_is_noticed(monkeypatch, models, X):
 
 def test_runs_are_counted_together_and_said_once(monkeypatch):
     monkeypatch.setattr(_cost, "_MANY_MODEL_ROWS", 3 * 10 * 60)
-    options = {"n_resamples": 10, "seed": 0, "progress": False}
+    options = {"n_resamples": 10, "seed": 0}
     explainer = fitted(Lime(60), tangled, ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -299,8 +300,8 @@ def test_resampling_runs_on_threads_too(monkeypatch):
     monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", 200)
     model = Threads()
     ready = fitted(Lime(60), model, ROWS)
-    options = {"noise": "resample", "n_resamples": 3, "seed": 0, "progress": False}
-    one, two = (observe(ready, ROWS[:12], n_jobs=n_jobs, **options) for n_jobs in (1, 2))
+    options = {"noise": "resample", "n_resamples": 3, "seed": 0}
+    one, two = (observe(ready, ROWS[:12], execution=Execution(n_jobs), **options) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.variance, two.variance)
     assert len(model.seen) > 1

@@ -122,7 +122,7 @@ class Steps:
     def __init__(self, outputs=1):
         self.outputs, self.runs = outputs, []
 
-    def explain(self, Z, *, seed, run=0, n_runs=1, n_jobs=None, progress=False, cache=None):
+    def explain(self, Z, *, seed, run=0, n_runs=1, execution=None):
         self.runs.append(run)
         values = Z[:, :, None] * np.arange(1.0, self.outputs + 1) + run**2
         return Attribution(values, base_values=np.full((len(Z), self.outputs), float(run)))
@@ -131,7 +131,7 @@ class Steps:
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_resampling_is_mean_and_variance_of_the_mean(n):
     Z = np.arange(6.0).reshape(2, 3)
-    found = observe(Steps(), Z, noise="resample", n_resamples=n, seed=0, progress=False)
+    found = observe(Steps(), Z, noise="resample", n_resamples=n, seed=0)
     squares = np.arange(n) ** 2.0
     np.testing.assert_allclose(found.values, Z[:, :, None] + squares.mean())
     expected = ((squares - squares.mean()) ** 2).sum() / (n - 1) / n  # ddof 1, divided by the number of runs
@@ -142,7 +142,7 @@ def test_resampling_is_mean_and_variance_of_the_mean(n):
 def test_papers_resampling_is_one_run_and_the_variance_of_a_run(n):
     Z = np.arange(6.0).reshape(2, 3)
     explainer = Steps(outputs=3)
-    found = observe(explainer, Z, noise="resample-paper", n_resamples=n, seed=0, progress=False)
+    found = observe(explainer, Z, noise="resample-paper", n_resamples=n, seed=0)
     assert explainer.runs == list(range(n))
     squares = np.arange(n) ** 2.0
     np.testing.assert_array_equal(found.values, Z[:, :, None] * [1.0, 2.0, 3.0])  # of run 0
@@ -152,7 +152,7 @@ def test_papers_resampling_is_one_run_and_the_variance_of_a_run(n):
 
 def test_resampling_of_several_classes():
     Z = np.arange(6.0).reshape(2, 3)
-    found = observe(Steps(outputs=3), Z, noise="resample", n_resamples=2, seed=0, progress=False)
+    found = observe(Steps(outputs=3), Z, noise="resample", n_resamples=2, seed=0)
     np.testing.assert_allclose(found.values, Z[:, :, None] * [1.0, 2.0, 3.0] + 0.5)
     np.testing.assert_allclose(found.variance, np.full((2, 3, 3), 0.25))
 
@@ -210,7 +210,7 @@ def test_resampling_says_so_of_a_stochastic_explainer(make, models, X):
 def test_a_row_is_resampled_as_if_it_were_alone(models, X):
     """Runs of one row may agree by chance; whether they are believed must not depend on the rows beside it."""
     explainer = ShapKernel(4).fit(models.curved, X)
-    options = {"noise": "resample", "n_resamples": 3, "seed": 0, "progress": False}
+    options = {"noise": "resample", "n_resamples": 3, "seed": 0}
     together = observe(explainer, X[:40], **options)
     alone = [observe(explainer, X[i : i + 1], **options) for i in range(40)]
     np.testing.assert_allclose(np.concatenate([part.values for part in alone]), together.values, atol=1e-12)
@@ -220,7 +220,7 @@ def test_a_row_is_resampled_as_if_it_were_alone(models, X):
 @pytest.mark.parametrize("noise", ["auto", "none", 0.1, [0.1]])
 def test_without_resampling_there_is_one_run(noise):
     Z = np.arange(6.0).reshape(2, 3)
-    found = observe(Steps(), Z, noise=noise, n_resamples=5, seed=0, progress=False)
+    found = observe(Steps(), Z, noise=noise, n_resamples=5, seed=0)
     np.testing.assert_array_equal(found.values, Z[:, :, None])
     assert found.variance is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -19,8 +20,7 @@ from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
-from gpec.runtime.blocks import on_cluster, run_blocks
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.blocks import Execution, on_cluster
 from gpec.runtime.randomness import derived_seed, make_seed
 from gpec.typing import FloatArray
 
@@ -119,7 +119,8 @@ class Explainer(BaseEstimator, ABC):
         """Attributions of the rows ``X``, on ``n_jobs`` threads; call :meth:`fit` first."""
         if not hasattr(self, "seed_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
-        return self.explain(self.model_.schema.encode(X), seed=self.seed_, n_jobs=n_jobs).squeeze_single_output()
+        Z = self.model_.schema.encode(X)
+        return self.explain(Z, seed=self.seed_, execution=Execution(n_jobs)).squeeze_single_output()
 
     @abstractmethod
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -132,16 +133,13 @@ class Explainer(BaseEstimator, ABC):
         seed: int,
         run: int = 0,
         n_runs: int = 1,
-        n_jobs: int | None = None,
-        progress: Literal["auto"] | bool = False,
-        cache: Checkpoint | None = None,
+        execution: Execution | None = None,
     ) -> Attribution:
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 
-        Each row has a seed of its own, made from ``seed``, ``run`` and its content, so that its answer does not depend
-        on the rows beside it. Blocks of rows are explained on ``n_jobs`` threads, if the explainer allows it and the
-        model is no torch Module; their size does not depend on ``n_jobs``, nor do the answers. Blocks that an earlier
-        call has ``kept`` are not explained again.
+        Each row has its own seed, made from ``seed``, ``run`` and its content. So its answer does not depend on the
+        rows beside it. ``execution`` runs the blocks of rows, on several threads if the explainer allows it and the
+        model is not a torch Module. The size of a block does not depend on the number of threads.
 
         Warns
         -----
@@ -155,40 +153,29 @@ class Explainer(BaseEstimator, ABC):
         watch = None
         if run == 0:
             watch = Watch(type(self).__name__, n, expected and expected * n_runs, self.remedy)
+        execution = execution or Execution()
+        # a Module is switched to evaluation mode and back around each call
         alone = not self.threads or is_module(self.model_.user_model)
-        if alone:
-            n_jobs = 1  # a Module is put into evaluation mode and back again around each call
+        function, n_jobs = on_cluster(
+            partial(self._explain_block, Z, seed, run),
+            1 if alone else execution.n_jobs,
+            alone=alone,
+            model=self.model_.user_model,
+            explainer=self,
+        )
         answers: list[Attribution] = []
-        failed: list[GPECError] = []
         started = time.perf_counter()
-
-        parts = {"model": self.model_.user_model, "explainer": self}
-        answer_block, n_jobs = on_cluster(partial(self._answer_block, Z, seed, run), n_jobs, alone=alone, **parts)
-        answered = answer_block if cache is None else cache.remember(f"explainer {run}", answer_block, Z)
-
-        def block(part: slice) -> Attribution | GPECError | None:
-            try:
-                return None if failed else Attribution(**answered(part))
-            except GPECError as error:  # raised on another thread it would lose its cause
-                return error
-
-        for answer in run_blocks(block, n, size, n_jobs=n_jobs, what="explaining", progress=progress):
-            if isinstance(answer, GPECError):
-                failed.append(answer)
-            elif answer is not None:
-                if watch is not None and not answers:
-                    watch.first_block(time.perf_counter() - started, len(answer.values) / (n * n_runs), n_jobs)
-                answers.append(answer)
-        if failed:
-            raise failed[0]
+        execution = replace(execution, n_jobs=n_jobs)
+        for part, answer in execution.run(f"explainer {run}", function, Z, size, label="explaining"):
+            if watch is not None and not answers:
+                watch.first_block(time.perf_counter() - started, part.stop / (n * n_runs), n_jobs)
+            answers.append(Attribution(**answer))
         joined = Attribution.join(answers)
         return joined if self.groups_ is None else grouped(joined, self.groups_)
 
-    def _answer_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
-        return vars(self._explain_block(Z[part], part.start, len(Z), seed, run))
-
-    def _explain_block(self, block: FloatArray, start: int, n: int, seed: int, run: int) -> Attribution:
-        last = start + len(block) - 1
+    def _explain_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
+        """Checked attributions of the rows ``Z[part]``, as a dict of arrays: a pure function of its arguments."""
+        block, start, last = Z[part], part.start, part.stop - 1
         try:
             answer = self._explain(block, [row_seed(seed, run, row) for row in block])
         except (ModelCallError, ModelOutputError) as error:
@@ -196,9 +183,9 @@ class Explainer(BaseEstimator, ABC):
         except GPECError:
             raise
         except Exception as error:
-            place = f" on rows {start} to {last} of {n}"
+            place = f" on rows {start} to {last} of {len(Z)}"
             raise ExplainerError(f"The explainer raised {type(error).__name__}{place}: {error}").at(place) from error
-        return check_attribution(answer, len(block), block.shape[1], self.model_, start)
+        return vars(check_attribution(answer, len(block), block.shape[1], self.model_, start))
 
     def model_rows(self, Z: FloatArray) -> int | None:
         """How many model rows explaining ``Z`` takes, about; None if nobody knows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gpec._validation import check_finite_array, check_positive
 from gpec.errors import InputError, StochasticExplainerWarning
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.blocks import Execution
 from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray
 
@@ -50,9 +50,7 @@ def observe(
     noise: Any,
     n_resamples: int,
     seed: int,
-    n_jobs: int | None = None,
-    progress: Literal["auto"] | bool,
-    cache: Checkpoint | None = None,
+    execution: Execution | None = None,
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 
@@ -65,15 +63,14 @@ def observe(
     two runs of a row agree may be chance, and must not depend on the rows beside it.
     """
     repeats = _resampled(noise) and explainer.stochastic is not False
-    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress, "cache": cache}
-    first = explainer.explain(Z, n_runs=n_resamples if repeats else 1, **how)
+    first = explainer.explain(Z, seed=seed, n_runs=n_resamples if repeats else 1, execution=execution)
     if not _resampled(noise):
         return first
     if not repeats:
         own = np.zeros_like(first.values) if first.variance is None else first.variance
         return Attribution(first.values, own, first.base_values)
-    again = [explainer.explain(Z, run=run, **how).values for run in range(1, n_resamples)]
-    runs = np.stack((first.values, *again))
+    others = (explainer.explain(Z, seed=seed, run=run, execution=execution) for run in range(1, n_resamples))
+    runs = np.stack((first.values, *(other.values for other in others)))
     same = (runs == first.values).all(axis=0)  # the mean of equal numbers may be off by a rounding
     if noise == "resample-paper":
         return Attribution(first.values, np.where(same, 0.0, runs.var(axis=0)), first.base_values)

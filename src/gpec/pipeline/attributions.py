@@ -60,7 +60,7 @@ def explain_sample(inputs: FitInputs, draw: ExplainedSample, explained: Rows, st
 
 
 def _prepare(explainer: Explainer, inputs: FitInputs, stage_cache: StageCache) -> None:
-    """The explainer gets to know the model, and learns from all rows if it learns at all."""
+    """Bind the explainer to the model, and let it learn from all rows if it learns."""
     context = inputs.context
     explainer.bind(context.model, context.background)
     if not explainer.learns:
@@ -70,11 +70,8 @@ def _prepare(explainer: Explainer, inputs: FitInputs, stage_cache: StageCache) -
         explainer.learn(inputs.rows, context.seed)
         return explainer.fitted_state()
 
-    if stage_cache.now.cache is None:
-        learn(slice(0))
-    else:
-        learned = stage_cache.now.cache.remember("learning", learn, inputs.rows)
-        explainer.restore(learned(slice(0, len(inputs.rows))))
+    learned = stage_cache.now.cached("learning", learn, inputs.rows)
+    explainer.restore(learned(slice(0, len(inputs.rows))))
 
 
 def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
@@ -129,13 +126,4 @@ def _answer_unknown(
 def run_explainer(context: FitContext, explainer: Explainer, Z: FloatArray, now: Execution) -> Attribution:
     """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
     s = context.settings
-    return observe(
-        explainer,
-        Z,
-        noise=s.noise,
-        n_resamples=s.n_resamples,
-        seed=context.seed,
-        n_jobs=now.n_jobs,
-        progress=now.progress,
-        cache=now.cache,
-    )
+    return observe(explainer, Z, noise=s.noise, n_resamples=s.n_resamples, seed=context.seed, execution=now)

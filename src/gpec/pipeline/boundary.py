@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpec.boundary import BoundarySample
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
-from gpec.models._remembered import remembered
+from gpec.pipeline.cached_model import with_cache
 from gpec.pipeline.context import FitInputs
 from gpec.pipeline.fitted import ModelFingerprint, StageCache
 from gpec.runtime.checkpoint import other_work
@@ -23,7 +23,7 @@ def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, stag
         if isinstance(sampler, BoundarySample):
             sampler.require_belongs(context.model, seed)
             return sampler
-        model = remembered(context.model, cache, "boundary")
+        model = with_cache(context.model, "boundary", stage_cache.now)
         sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
     except (BoundaryNotFoundError, ModelMismatchError):
         context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so

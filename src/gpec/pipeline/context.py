@@ -22,7 +22,7 @@ from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import make_kernel
 from gpec.models import Model
 from gpec.pipeline.settings import Settings
-from gpec.runtime.checkpoint import Checkpoint, notes_in
+from gpec.runtime.checkpoint import BlockCache, notes_in
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
 from gpec.similar import Similar, make_similar
@@ -113,11 +113,11 @@ def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
     return seed if folder is None or _is_number(settings.random_state) else int(notes_in(folder).get("seed", seed))
 
 
-def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
+def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> AbstractContextManager[BlockCache | None]:
     """The checkpoint of this fit, if there is one; raise if it belongs to other settings or rows."""
     if folder is None:
         return nullcontext()
-    return Checkpoint(folder, "fit", _identity(inputs), {"seed": inputs.context.seed})
+    return BlockCache(folder, "fit", _identity(inputs), {"seed": inputs.context.seed})
 
 
 def _identity(inputs: FitInputs) -> dict[str, str]:

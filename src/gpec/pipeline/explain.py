@@ -22,7 +22,7 @@ from gpec.pipeline.attributions import run_explainer
 from gpec.pipeline.fitted import Fitted
 from gpec.pipeline.prediction import predict_changes, predict_values
 from gpec.runtime.blocks import Execution, in_tiles
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.checkpoint import BlockCache
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.shapes import squeeze_single_output
 from gpec.similar import SimilaritySampler
@@ -57,12 +57,12 @@ def encode_rows(fitted: Fitted, X: Any, n_jobs: int | None = 1) -> Rows:
 
 def open_checkpoint(
     folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, rows: Rows, more: dict[str, str] | None = None
-) -> AbstractContextManager[Checkpoint | None]:
+) -> AbstractContextManager[BlockCache | None]:
     """The checkpoint of this call, if there is one; raise if it belongs to another fit or other rows."""
     if folder is None:
         return nullcontext()
     fitted.model_fingerprint.require_same(fitted.context.model)
-    return Checkpoint(folder, work, {**fitted.identity(), "the rows": fingerprint(rows.encoded), **(more or {})})
+    return BlockCache(folder, work, {**fitted.identity(), "the rows": fingerprint(rows.encoded), **(more or {})})
 
 
 def row_labels(X: Any) -> Any:
@@ -130,7 +130,7 @@ def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
         return {**stacked, "clamped": np.sum([one.clamped[:n] for one in found], axis=0)}
 
     clamped = np.zeros(len(rows), dtype=np.int64)
-    for part, found in now.run("posterior", block, len(rows), _BLOCK):
+    for part, found in now.run("posterior", block, rows.encoded, _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
         clamped[part] = found["clamped"]

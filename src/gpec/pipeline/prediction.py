@@ -79,7 +79,7 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
             some["noise_variance"][:, :, c] = added.mean(axis=1)
         return {name: array[: part.stop - part.start] for name, array in some.items()}
 
-    for part, found in now.run("similar rows", block, n, _BLOCK):
+    for part, found in now.run("similar rows", block, Z, _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
     return Changes(**whole)

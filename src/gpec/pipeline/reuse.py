@@ -8,7 +8,7 @@ from gpec.errors import InputError, ModelMismatchError
 from gpec.pipeline.context import FitInputs
 from gpec.pipeline.fitted import Fitted, ModelFingerprint, StageCache
 from gpec.runtime.blocks import Execution
-from gpec.runtime.checkpoint import Checkpoint, other_work
+from gpec.runtime.checkpoint import BlockCache, other_work
 from gpec.runtime.fingerprint import fingerprint
 
 __all__ = ["fingerprint_model", "reuse_previous_fit"]
@@ -16,14 +16,14 @@ __all__ = ["fingerprint_model", "reuse_previous_fit"]
 _PROBE_ROWS = 20
 
 
-def fingerprint_model(inputs: FitInputs, cache: Checkpoint | None) -> ModelFingerprint:
+def fingerprint_model(inputs: FitInputs, cache: BlockCache | None) -> ModelFingerprint:
     """Call the model for the first time, which gives the number of classes; compare with a checkpoint's answers."""
     rows, model = inputs.rows[:_PROBE_ROWS], inputs.context.model
     answer = model.answers(rows)
     if cache is None:
         return ModelFingerprint(rows, answer)
-    answered = cache.remember("model", lambda _: {"answer": answer}, rows)
-    first = ModelFingerprint(rows, answered(slice(0, len(rows)))["answer"])
+    cached = cache.cached("model", lambda _: {"answer": answer}, rows)
+    first = ModelFingerprint(rows, cached(slice(0, len(rows)))["answer"])
     if first.difference(answer, model) is not None:
         raise other_work(cache.folder, "the model")
     return first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from gpec.models._remembered import remembered
+from gpec.pipeline.cached_model import with_cache
 from gpec.pipeline.context import FitInputs
 from gpec.pipeline.fitted import ExplainedSample, StageCache
 from gpec.runtime.randomness import stream
@@ -35,7 +35,7 @@ def sample_rows_to_explain(inputs: FitInputs, stage_cache: StageCache) -> Explai
     pool = order[: _POOL if n < _POOL else 10 * n]
     earlier = stage_cache.of("context")
     known = None if earlier is None else earlier.observation.draw.answers
-    model = remembered(context.model, stage_cache.now.cache, "drawn rows")
+    model = with_cache(context.model, "drawn rows", stage_cache.now)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
     if known is None or len(known) < len(pool):
         parts.append(model.answers(Z[pool if known is None else pool[len(known) :]]))

@@ -12,7 +12,7 @@ from gpec._validation import check_auto, check_auto_count, check_choice, check_c
 from gpec.errors import ParameterTypeError
 from gpec.explainers.noise import check_noise
 from gpec.runtime.blocks import Execution
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.checkpoint import BlockCache
 
 __all__ = ["Settings"]
 
@@ -75,7 +75,7 @@ class Settings:
         """From ``GPEC.get_params(deep=False)``."""
         return cls(**{name: value for name, value in parameters.items() if name != "model"})
 
-    def execution(self, cache: Checkpoint | None = None) -> Execution:
+    def execution(self, cache: BlockCache | None = None) -> Execution:
         """How blocks of rows run."""
         return Execution(self.n_jobs, self.progress, cache)
 

@@ -20,13 +20,14 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec.errors import ClusterError
-from gpec.runtime.checkpoint import Checkpoint
+from gpec.runtime.checkpoint import BlockCache
 from gpec.runtime.payload import Payload, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
 from gpec.runtime.progress import Progress
-from gpec.typing import IntArray
+from gpec.typing import FloatArray, IntArray
 
 __all__ = ["Execution", "Lazy", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
 
+BlockFunction = Callable[[slice], dict[str, Any]]
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -37,22 +38,29 @@ _limited: list[Any] = []  # one entry for each thread that is inside; the first 
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """How blocks of rows run in one call: on how many threads, with which bars, and which cache of finished blocks."""
+    """How blocks of rows run in one call: on how many threads, with which progress bars, and with which cache."""
 
     n_jobs: int | None = None
     progress: Literal["auto"] | bool = False
-    cache: Checkpoint | None = None
+    cache: BlockCache | None = None
 
     def run(
-        self, stage: str, work: Callable[[slice], dict[str, Any]], n: int, size: int
+        self, stage: str, function: BlockFunction, rows: FloatArray, size: int, *, label: str | None = None
     ) -> Iterator[tuple[slice, dict[str, Any]]]:
-        """Blocks of rows and what ``work`` found for each, in order."""
-        found = work if self.cache is None else self.cache.remember(stage, work)
+        """Blocks of at most ``size`` rows and the result of ``function`` for each, in order.
+
+        ``stage`` is the name in the cache and, unless there is a ``label``, of the progress bar.
+        """
+        cached = self.cached(stage, function, rows)
 
         def block(part: slice) -> tuple[slice, dict[str, Any]]:
-            return part, found(part)
+            return part, cached(part)
 
-        return run_blocks(block, n, size, n_jobs=self.n_jobs, what=stage, progress=self.progress)
+        return run_blocks(block, len(rows), size, n_jobs=self.n_jobs, what=label or stage, progress=self.progress)
+
+    def cached(self, stage: str, function: BlockFunction, rows: FloatArray) -> BlockFunction:
+        """``function`` of a block of ``rows``, with the cache around it if there is one."""
+        return function if self.cache is None else self.cache.cached(stage, function, rows)
 
 
 def run_blocks(

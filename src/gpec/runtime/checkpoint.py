@@ -1,8 +1,8 @@
-"""Checkpoints: finished blocks of rows in a folder, and the identity file that says which work they belong to.
+"""Checkpoint folders: results of finished blocks of rows, so that a call that was stopped can be resumed.
 
-The identity file holds what the work depends on. A :class:`Checkpoint` adds files
-of finished blocks; blocks that end within a second of each other share a file. Each file is written whole or not at
-all, so that a process may be killed at any moment.
+The identity file of a folder lists what the results depend on. A :class:`BlockCache` adds files of results; blocks
+that finish within a second of each other share a file. Each file is an atomic write, so that the process can be killed
+at any moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpec.typing import FloatArray
 
 __all__ = [
     "IDENTITY",
-    "Checkpoint",
+    "BlockCache",
     "check_folder",
     "is_begun",
     "notes_in",
@@ -91,8 +91,8 @@ def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return dict(archive.read(path, _KIND)["notes"]) if path.exists() else {}
 
 
-class Checkpoint:
-    """A folder of finished blocks; made if it is not there.
+class BlockCache:
+    """A cache of the results of blocks of rows in a folder, which is made if it does not exist.
 
     Parameters
     ----------
@@ -126,37 +126,35 @@ class Checkpoint:
         self._lock = Lock()
         self._new: list[Block] = []
         self._written = time.monotonic()
-        self._found: dict[tuple[str, str, int, int], Block] = {}
+        self._results: dict[tuple[str, str, int, int], Block] = {}
         for path in blocks:
             self._read(path)
         self.rows_used: dict[str, int] = {}  # by stage, that were there already
 
-    def remember(
-        self, stage: str, work: Callable[[slice], Block], rows: FloatArray | None = None
-    ) -> Callable[[slice], Block]:
-        """``work`` with a cache: each block of rows is computed once, also over restarts of the process.
+    def cached(self, stage: str, function: Callable[[slice], Block], rows: FloatArray) -> Callable[[slice], Block]:
+        """``function``, computed once for each block of ``rows``, also after a restart of the process.
 
-        Blocks are known by their place, or by their content if it is all that the work depends on: the ``rows``.
+        The key of a block is the stage, the block's place among the rows, and a fingerprint of its rows.
         """
 
-        def once(part: slice) -> Block:
-            key = (stage, "" if rows is None else fingerprint(rows[part]), part.start, part.stop)
-            found = self._found.get(key)
-            if found is not None:
+        def from_cache(part: slice) -> Block:
+            key = (stage, fingerprint(rows[part]), part.start, part.stop)
+            result = self._results.get(key)
+            if result is not None:
                 with self._lock:
                     self.rows_used[stage] = self.rows_used.get(stage, 0) + part.stop - part.start
-                return found
-            answer = work(part)
+                return result
+            result = function(part)
             with self._lock:
-                self._found[key] = answer
-                self._new.append({**dict(zip(_KEY, key, strict=True)), "answer": answer})
+                self._results[key] = result
+                self._new.append({**dict(zip(_KEY, key, strict=True)), "answer": result})
                 if time.monotonic() - self._written >= _SECONDS:
                     self._write()
-            return answer
+            return result
 
-        return once
+        return from_cache
 
-    def __enter__(self) -> Checkpoint:
+    def __enter__(self) -> BlockCache:
         return self
 
     def __exit__(
@@ -195,7 +193,7 @@ class Checkpoint:
             tree = archive.read(path, _BLOCKS)
             for block in tree["blocks"] if tree["stamp"] == self._stamp else ():
                 stage, content, start, stop = (block[name] for name in _KEY)
-                self._found[stage, content, start, stop] = block["answer"]
+                self._results[stage, content, start, stop] = block["answer"]
         except (KeyError, TypeError) as error:
             raise CorruptFileError(f"{path} lacks or garbles part of a block: {error!r}.") from error
 
