@@ -49,8 +49,8 @@ def test_who_sees_the_bar(recorder, progress, disable):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_bar_is_closed_when_the_work_fails(recorder, error):
-    with pytest.raises(error), Progress(7, "boundary", True):
-        raise error
+    with pytest.raises(error, match="stopped"), Progress(7, "boundary", True):
+        raise error("stopped")
     assert recorder.made[0].closed
 
 

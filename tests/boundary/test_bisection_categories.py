@@ -93,7 +93,7 @@ def test_purely_categorical_rows(n_classes):
     }
     if n_classes == 2:
         edges = {(a, b) for a, b in edges if sum(a) % 2 == 0}  # seen from class 0
-    with pytest.warns(FewBoundaryPointsWarning):
+    with pytest.warns(FewBoundaryPointsWarning, match=r"^Found 54 distinct .*instead of n_boundary=1000"):
         sample = draw(grid_model(n_classes), X, 1000)
     before, beyond = sample.ends()
     found = [(tuple(map(int, a)), tuple(map(int, b))) for a, b in zip(before, beyond, strict=True)]

@@ -208,7 +208,7 @@ def test_a_switch_found_from_both_sides_is_one_point():
     def three(rows):
         return np.eye(3)[np.where(np.isnan(rows[:, 0]), 0, np.where(rows[:, 0] > 2, 2, 1))]
 
-    with pytest.warns(FewBoundaryPointsWarning):
+    with pytest.warns(FewBoundaryPointsWarning, match="distinct boundary points for class 2 instead of n_boundary"):
         found = draw(three, X, 100_000, categorical_features=[1])
     before, beyond = found.ends()
     switches = found.switched == 0

@@ -61,7 +61,7 @@ def test_shapes_and_types(mixed):
 
 
 def test_it_cannot_be_changed(binary):
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'residual'"):
         binary.residual = np.zeros(len(binary))
 
 

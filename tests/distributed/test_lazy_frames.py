@@ -111,7 +111,7 @@ def test_wrong_calls(fitted, rows, make_auto, tmp_path):
         fitted.explain(frame, confidence_level=2)
     with pytest.raises(InputError, match="checkpoint is for rows in memory"):
         fitted.explain(frame, checkpoint=tmp_path / "new")
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
         make_auto().explain(frame)
     with pytest.raises(ParameterTypeError, match="pass a Dask DataFrame or array"):
         fitted.explain(frame["a"])

@@ -406,7 +406,7 @@ def test_wrong_settings(fitted, make_auto, parquet, target):
         explain_parquet(fitted, parquet, target, scheduler="cluster")
     with pytest.raises(InputError, match="attribution='x' is not one of"):
         explain_parquet(fitted, parquet, target, attribution="x")
-    with pytest.raises(gpec.errors.NotFittedError):
+    with pytest.raises(gpec.errors.NotFittedError, match=r"^This GPEC is not fitted yet"):
         explain_parquet(make_auto(), parquet, target)
     assert not target.exists()
 

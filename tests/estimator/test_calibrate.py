@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpec import GPEC
-from gpec.errors import CalibrationWarning, GPECError, InputError, NotFittedError
+from gpec.errors import CalibrationWarning, ExplainerError, GPECError, InputError, NotFittedError
 from gpec.kernels import Matern, Own, Rest
 from small_models import CountingModel, curved, slopes_of_three, three_classes
 
@@ -257,25 +257,25 @@ class TestWrongUse:
         assert g.explain(X[:3]).promise == "latent"
 
     @pytest.mark.parametrize(
-        ("fresh", "attributions"),
+        ("fresh", "attributions", "words"),
         [
-            (np.zeros((0, 3)), None),
-            (np.zeros((30, 4)), None),
-            (np.full((30, 3), np.inf), None),
-            ("rows", None),
-            (None, None),
-            (rows(30, 1), np.zeros((29, 3))),
-            (rows(30, 1), np.zeros((30, 4))),
-            (rows(30, 1), np.full((30, 3), np.nan)),
-            (rows(30, 1), "attributions"),
-            (rows(30, 1), 1.0),
+            (np.zeros((0, 3)), None, "^X has 0 rows"),
+            (np.zeros((30, 4)), None, "^X has 4 features, but 3 are expected"),
+            (np.full((30, 3), np.inf), None, "^X is infinite in row 0"),
+            ("rows", None, "^X must be a table of rows"),
+            (None, None, "^X must be a table of rows"),
+            (rows(30, 1), np.zeros((29, 3)), r"^attributions has shape \(29, 3\) for 30 rows"),
+            (rows(30, 1), np.zeros((30, 4)), r"^attributions has shape \(30, 4\) for 30 rows"),
+            (rows(30, 1), np.full((30, 3), np.nan), r"^attributions has nan at index \(0, 0\)"),
+            (rows(30, 1), "attributions", "^attributions must be an array of real numbers"),
+            (rows(30, 1), 1.0, r"^attributions has shape \(\) for 30 rows"),
         ],
         ids=range(10),
     )
-    def test_input_that_cannot_be_used_leaves_all_as_it_was(self, build, X, fresh, attributions):
+    def test_input_that_cannot_be_used_leaves_all_as_it_was(self, build, X, fresh, attributions, words):
         g = build().fit(X).calibrate(rows(40, 1))
         before = g.explain(X[:3])
-        with pytest.raises(GPECError):
+        with pytest.raises(GPECError, match=words):
             g.calibrate(fresh, attributions=attributions)
         after = g.explain(X[:3])
         assert after.statement() == before.statement()
@@ -293,7 +293,7 @@ class TestWrongUse:
         before = g.explain(X[:3])
         for later in (1, 2):  # at the rows, and at their similar rows
             bad = len(calls) + later
-            with pytest.raises(GPECError):
+            with pytest.raises(ExplainerError, match=r"^The explainer's answer has nan at row 0"):
                 g.calibrate(rows(40, 2))
         bad = 0
         after = g.explain(X[:3])

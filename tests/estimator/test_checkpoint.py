@@ -147,7 +147,7 @@ class TestOtherWork:
         model = counting(curved)
         g = make_auto(model, kernel="weg").fit(X)
         model.function = lambda rows: 1 - curved(rows)
-        with pytest.raises(ModelMismatchError):
+        with pytest.raises(ModelMismatchError, match=r"^The model is not the one that was fitted"):
             g.explain(X[:5], checkpoint=tmp_path / "kept")
 
     def test_folder_of_something_else(self, g, X, tmp_path):

@@ -175,7 +175,7 @@ def test_clone(make, models, X, kind):
     np.testing.assert_array_equal(a.values, b.values)
     third = clone(g)
     assert not [name for name in vars(third) if name.endswith("_")]
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
         third.explain(X[:3])
     if kind == "forest":
         assert forest.predict_proba(X[:2]).shape == (2, 2)  # still fitted

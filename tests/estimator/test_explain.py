@@ -89,7 +89,7 @@ def test_confidence_level(make, X):
 def test_failed_explain_leaves_it_fitted(make, models, X):
     g = make().fit(X)
     expected = g.explain(X[:3]).variance
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"^X has 2 features, but 3 are expected"):
         g.explain(X[:3, :2])
     np.testing.assert_array_equal(g.explain(X[:3]).variance, expected)
 

@@ -384,10 +384,10 @@ def test_what_users_do_with_the_attributes_does_not_matter(make, X):
 def test_failed_fit_leaves_nothing(make, models, X):
     g = make().fit(X)
     g.set_params(model=lambda X: np.zeros(len(X)))
-    with pytest.raises(BoundaryNotFoundError):
+    with pytest.raises(BoundaryNotFoundError, match=r"^The model predicts class 0 for all 120 rows"):
         g.fit(X)
     assert not [name for name in vars(g) if name.endswith("_") or name.startswith("_")]
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
         g.explain(X)
     assert g.set_params(model=models.curved).fit(X).explain(X[:2]).shape == (2, 3)
 
@@ -402,7 +402,7 @@ def test_refit_that_fails_on_its_way(watched, X):
     with pytest.raises(ExplainerError, match="tired"):
         g.set_params(explainer=refuse).fit(X)
     assert not [name for name in vars(g) if name.endswith("_") or name.startswith("_")]
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
         g.explain(X)
     assert watched.fit(g.set_params(explainer=good), X).ran == STAGES
     assert_as_fresh(g, X)

@@ -301,8 +301,13 @@ def test_an_answer_that_changes(build, X):
 
 def test_refused_before_the_first_call(build, counting, X):
     model = counting(curved)
-    for options in ({"threshold": 0.3}, {"boundary": LevelSetSampler(())}, {"boundary": "planes"}):
-        with pytest.raises(InputError):
+    refused = {
+        r"^threshold=0\.3 with a regressor": {"threshold": 0.3},
+        r"^quantiles=\(\) must be a list": {"boundary": LevelSetSampler(())},
+        "^boundary='planes' is not one of": {"boundary": "planes"},
+    }
+    for words, options in refused.items():
+        with pytest.raises(InputError, match=words):
             build(model, **options).fit(X)
     assert model.n_calls == 0
 

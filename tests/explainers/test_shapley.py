@@ -355,7 +355,7 @@ def test_wrong_parameters():
         ShapleySampling(0).fit(linear, ROWS)
     with pytest.raises(ParameterTypeError, match=r"n_permutations=2\.5 must be a whole number"):
         ShapleySampling(2.5).fit(linear, ROWS)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This ExactShapley is not fitted yet"):
         ExactShapley()(ROWS)
 
 

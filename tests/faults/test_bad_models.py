@@ -50,7 +50,7 @@ def calls_of_a_good_run(small, models, counting, X):
 
 def assert_nothing_left(g, X):
     assert not [name for name in vars(g) if name.endswith("_") or name.startswith("_")]
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
         g.explain(X[:2])
 
 
@@ -128,7 +128,7 @@ def test_model_fails_on_every_call_of_a_refit(small, models, counting, X, error)
                 raise error("enough")
 
         model.n_calls, model.before = 0, before
-        with pytest.raises(ModelCallError if error is TiredError else error):
+        with pytest.raises(ModelCallError if error is TiredError else error, match="enough"):
             g.set_params(n_explained=5).fit(X)
         assert_nothing_left(g, X)
         model.before = None
@@ -327,14 +327,14 @@ def test_explainer_that_raises(make, models, X, error, noise):
     for k in (1, 2) if noise == "auto" else (1, 2, 3):
         g = make(explainer=failing(k), noise=noise, n_resamples=3)
         expected = ExplainerError if error is TiredError else error
-        with pytest.raises(expected) as raised:
+        with pytest.raises(expected, match="enough") as raised:
             g.fit(X)
         if error is TiredError:
             assert isinstance(raised.value.__cause__, TiredError)
         assert_nothing_left(g, X)
     last = 3 if noise == "auto" else 4
     g = make(explainer=failing(last), noise=noise, n_resamples=3).fit(X)
-    with pytest.raises(expected):
+    with pytest.raises(expected, match="enough"):
         g.explain(X[:2])
     assert g.explain(X[:2]).shape == (2, 3)  # it stays fitted
 
@@ -416,7 +416,7 @@ def test_the_reason_tells_neither_call_nor_row(small, models, X, wrong):
     rows = np.where(np.arange(3) == 0, 9.0, X[:1])
     errors = []
     for _ in range(2):
-        with pytest.raises((ModelCallError, ModelOutputError)) as caught:
+        with pytest.raises((ModelCallError, ModelOutputError), match="while explaining row 0") as caught:
             g.explain(rows)
         errors.append(caught.value)
     first, second = errors

@@ -225,7 +225,7 @@ def test_other_kind(tmp_path):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="none"):
         files.read(tmp_path / "none", "GPEC")
 
 
@@ -279,6 +279,9 @@ READERS = {
 }
 
 
+DAMAGED = "file is (damaged: its checksum|a file of another version|not a file of gpec)"
+
+
 @pytest.mark.parametrize(("name", "count"), [("tree", 400), ("explanation", 300), ("gpec", 300)])
 def test_damaged_files(small_archives, tmp_path, name, count):
     content = (small_archives / name).read_bytes()
@@ -291,7 +294,7 @@ def test_damaged_files(small_archives, tmp_path, name, count):
         if damaged == content:
             continue
         path.write_bytes(damaged)
-        with pytest.raises(CorruptFileError):
+        with pytest.raises(CorruptFileError, match=DAMAGED):
             READERS[name](path)
         refused += 1
 
@@ -304,7 +307,7 @@ def test_every_single_bit_of_the_header_counts(small_archives, tmp_path):
             damaged = bytearray(content)
             damaged[position] ^= 1 << bit
             path.write_bytes(damaged)
-            with pytest.raises(CorruptFileError):
+            with pytest.raises(CorruptFileError, match=DAMAGED):
                 files.read(path, "Test")
 
 
@@ -318,7 +321,7 @@ def test_files_that_are_something_else(tmp_path, content):
 # Whole or not at all
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt("Ctrl-C")])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step, error):
     path = tmp_path / "file"
@@ -328,7 +331,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step, error):
         raise error
 
     monkeypatch.setattr(files.os, step, fail)
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error), match=str(error)):
         files.write(path, "Test", {"a": np.arange(1000.0)})
     monkeypatch.undo()
     assert os.listdir(tmp_path) == ["file"]

@@ -288,5 +288,5 @@ def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
     else:
         inner[last] = "garbled"
     archive.write(tmp_path / "g", "GPEC", tree)
-    with pytest.raises(CorruptFileError):
+    with pytest.raises(CorruptFileError, match="lacks or garbles part of a fitted GPEC"):
         gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)

@@ -206,7 +206,7 @@ class TestEdges:
 
     def test_parameters_are_frozen(self):
         parameters = fixed_parameters(1.0, 1)
-        with pytest.raises(AttributeError):
+        with pytest.raises(AttributeError, match="cannot assign to field 'scale'"):
             parameters.scale = np.ones(1)
         assert isinstance(parameters, Parameters)
 

@@ -175,7 +175,7 @@ class TestRounding:
         barely = predict(np.ones(1) - explained - 0.5 * slack)
         assert barely.n_clamped == 3
         np.testing.assert_array_equal(barely.variance, 0.0)
-        with pytest.raises(NumericalError):
+        with pytest.raises(NumericalError, match=r"^The variance of feature 0 at row 0 came out as -"):
             predict(np.ones(1) - explained - 2 * slack)
 
     def test_rounding_is_clamped_and_counted(self):

@@ -78,7 +78,7 @@ def test_kinds():
 def test_fitting_a_composed_kernel_leaves_its_parts_unfitted():
     part = WEG()
     twice = (part + part).fit(POINTS, X)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="kernel is not fitted yet"):
         part.gram(X)
     assert twice.first_ is not twice.second_
     np.testing.assert_allclose(twice.diag(X), 2.0)
@@ -185,7 +185,7 @@ def test_clone_keeps_what_was_learned_and_stands_on_its_own(kernel):
 
 
 def test_clone_of_an_unfitted_kernel_is_unfitted(kernel):
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="kernel is not fitted yet"):
         clone(kernel).gram(X)
     assert clone(kernel) == kernel
 

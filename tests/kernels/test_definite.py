@@ -226,5 +226,5 @@ def test_bad_input():
         positive_definite_range(points, lam="auto")
     with pytest.raises(InputError, match="points has nan"):
         positive_definite_range([[np.nan]])
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'lam'"):
         positive_definite_range(points).lam = 2.0

@@ -47,7 +47,7 @@ def test_round_trip_through_a_file(kernel, n_landmarks, tmp_path):
 def test_the_state_of_an_unfitted_kernel_is_an_unfitted_kernel(kernel):
     again = Kernel.from_state(kernel.state())
     assert again == kernel
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="kernel is not fitted yet"):
         again.gram(X)
     np.testing.assert_array_equal(again.fit(POINTS, X).gram(X), kernel.__sklearn_clone__().fit(POINTS, X).gram(X))
 

@@ -227,7 +227,7 @@ def test_files_and_copies(name, tmp_path):
         assert np.abs(moved.gram(X, 1) - kernel.gram(X, 1)).max() > 1e-3
     unfitted = Kernel.from_state(TERMS[name]().state())
     assert unfitted == TERMS[name]()
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="kernel is not fitted yet"):
         unfitted.gram(X, 1)
 
 

@@ -43,7 +43,7 @@ def test_bad_input():
         with pytest.raises(NotFittedError, match="This RBF kernel is not fitted yet"):
             use(X)
     for use in (RBF(1.0).diagnostics, lambda: RBF("evidence").theta, lambda: RBF("evidence").bounds):
-        with pytest.raises(NotFittedError):
+        with pytest.raises(NotFittedError, match="kernel is not fitted yet"):
             use()
     with pytest.raises(InputError, match=r"needs rows: call fit\(boundary, X\)"):
         RBF().fit(X)

@@ -84,7 +84,7 @@ def test_a_model_that_raises_on_missing_values():
     with pytest.raises(ModelCallError, match="NaN") as caught:
         model.labels(Z)
     assert "The rows contain missing values (as in row 7, column 'x2'), which the model may not" in str(caught.value)
-    with pytest.raises(ModelCallError) as other:
+    with pytest.raises(ModelCallError, match="is expecting 3 features") as other:
         model.labels(Z[:5, :1])  # raises for another reason
     assert "missing values" not in str(other.value)
 

@@ -113,7 +113,7 @@ def test_a_failed_call_is_counted():
         raise ValueError
 
     model, Z = checked(predict)
-    with pytest.raises(ModelCallError):
+    with pytest.raises(ModelCallError, match=r"^The model raised ValueError on call 1"):
         model.labels(Z)
     assert (model.n_calls, model.n_rows) == (1, 12)
 

@@ -129,7 +129,8 @@ def test_a_refusal_is_not_tried_again():
 
 @pytest.mark.parametrize("answer", [b"<html>", {"outputs": []}, {"outputs": [{"name": "proba"}]}, {}, []])
 def test_an_answer_that_is_none(answer):
-    with serving(Server(fail=lambda k: (200, answer))) as server, pytest.raises((RuntimeError, InputError)):
+    words = "gave an answer that cannot be read|answered with something that is not JSON"
+    with serving(Server(fail=lambda k: (200, answer))) as server, pytest.raises(RuntimeError, match=words):
         quick(server)(X)
 
 

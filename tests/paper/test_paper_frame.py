@@ -31,7 +31,7 @@ class Counted:
 
 
 def fail():
-    raise InterruptedRunError
+    raise InterruptedRunError("stopped by hand")
 
 
 def begin(tmp_path, name="trial", size="small", **settings):
@@ -42,7 +42,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     first = Counted(1.5)
     run = begin(tmp_path, n=3)
     run.once("first", first)
-    with pytest.raises(InterruptedRunError):
+    with pytest.raises(InterruptedRunError, match="stopped by hand"):
         run.once("second", fail)
     again = begin(tmp_path, n=3)
     assert again.once("first", first) == 1.5

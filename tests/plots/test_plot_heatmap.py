@@ -254,7 +254,7 @@ class TestRefusals:
             heatmap(g, "x0")
 
     def test_what_is_not_fitted_is_refused(self):
-        with pytest.raises(NotFittedError):
+        with pytest.raises(NotFittedError, match=r"^This GPEC is not fitted yet"):
             heatmap(gpec.GPEC(above_the_line), "x0")
 
     @pytest.mark.parametrize(
