@@ -27,7 +27,7 @@ templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}  # the first is that of the generated pages
 nitpicky = True
 # What other libraries define, the words by which docstrings describe a type, and private names.
-nitpick_ignore_regex = [("py:.*", r"(?!gpec\.).*"), ("py:.*", r".*\._.*")]
+nitpick_ignore_regex = [("py:.*", r"(?!gpec\.).*"), ("py:.*", r".*\._.*"), ("py:.*", r"gpec\.runtime\..*")]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

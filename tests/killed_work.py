@@ -9,6 +9,7 @@ import gpec
 from gpec.explainers import KernelShap
 from gpec.runtime import checkpoint as _checkpoint
 from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.state import to_state
 from small_models import curved, three_classes
 
 X = np.random.default_rng(0).normal(size=(120, 3))
@@ -37,7 +38,7 @@ def work(case, several, n_jobs, folder, out):
     _checkpoint._SECONDS = 0.02
     g = build(several, n_jobs=n_jobs)
     if case == "fit":
-        state = g.fit(X, checkpoint=folder)._fitted.state()
+        state = to_state(g.fit(X, checkpoint=folder)._fitted.saved())
         state = {**state, "settings": {**state["settings"], "n_jobs": None}}
     else:
         fitted = Path(out).with_name(f"fitted {several}.gpec")

@@ -6,6 +6,7 @@ from scipy.stats import binom
 
 from gpec.errors import InputError
 from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
+from gpec.runtime.state import from_state, to_state
 
 
 def scores(values, weights=None, fresh=True):
@@ -128,14 +129,14 @@ def test_both_promises_and_their_state():
     assert both.of("posterior") is both.value
     assert both.squeeze_single_output().similar.values.shape == (30, 3)
     assert both.squeeze_single_output().value.fresh is False
-    again = Calibration.from_state(both.state())
+    again = from_state(Calibration, to_state(both))
     np.testing.assert_array_equal(again.similar.values, both.similar.values)
     np.testing.assert_array_equal(again.value.weights, both.value.weights)
     assert (again.similar.fresh, again.value.fresh) == (True, False)
     several = Calibration(None, scores(rng.random((25, 3, 4))))
     assert several.squeeze_single_output().value.values.shape == (25, 3, 4)
     assert several.squeeze_single_output().similar is None
-    assert Calibration.from_state(Calibration().state()).of("explainer") is None
+    assert from_state(Calibration, to_state(Calibration())).of("explainer") is None
 
 
 def test_levels_beyond_the_fresh_rows_are_refused():

@@ -1,5 +1,8 @@
 """Interval rules: the paper's, those that can be checked, and one of one's own, from bounds to files."""
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -10,28 +13,23 @@ from gpec import Explanation
 from gpec.errors import InputError
 from gpec.intervals.conformal import ConformityScores
 from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value, mixture_quantile
+from gpec.runtime.state import Shape, from_state, to_state
+from gpec.typing import FloatArray
 
 
+@dataclass
 class Widths(IntervalRule):
     """Half-widths that were found elsewhere, one for each attribution, at any level."""
 
     promise = "widths of a test"
 
-    def __init__(self, half):
-        self.half = half
+    half: Annotated[FloatArray, Shape("row", "feature", "output")]
 
     def bounds(self, values, std, level):
         return values - level * self.half, values + level * self.half
 
     def select(self, cut):
         return Widths(np.asarray(self.half[cut]))
-
-    def state(self):
-        return {**super().state(), "half": self.half}
-
-    @classmethod
-    def restore(cls, state):
-        return cls(state["half"])
 
 
 @pytest.fixture(params=[None, 4], ids=["two classes", "several classes"])
@@ -154,7 +152,7 @@ def test_base_of_several_rules_needs_no_promise():
 
     e = explanation(rule=One())
     np.testing.assert_array_equal(e.upper, e.values + e.std)
-    assert isinstance(IntervalRule.from_state(One().state()), One)
+    assert isinstance(from_state(IntervalRule, to_state(One())), One)
 
 
 # The two promises that can be checked

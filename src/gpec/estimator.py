@@ -28,7 +28,7 @@ from gpec.pipeline.explain import (
     similar_rows,
     value_intervals,
 )
-from gpec.pipeline.fitted import Fitted, OutputModel
+from gpec.pipeline.fitted import Fitted, OutputModel, SavedGPEC
 from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterior
 from gpec.pipeline.refine import mean_width, refined
 from gpec.pipeline.restore import objects_of, restore
@@ -37,6 +37,7 @@ from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_rows_to_exp
 from gpec.pipeline.settings import Settings
 from gpec.runtime import archive
 from gpec.runtime.progress import Clock
+from gpec.runtime.state import from_state, to_state
 from gpec.typing import FloatArray
 
 __all__ = ["GPEC", "PAPER"]
@@ -409,8 +410,7 @@ class GPEC(BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the model and the explainer to a file; no pickle."""
-        tree = {"fitted": self._require_fitted().state(), "diagnostics": self.diagnostics_}
-        archive.write(path, _KIND, tree)
+        archive.write(path, _KIND, to_state(SavedGPEC(self._require_fitted().saved(), self.diagnostics_)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None, similar: Any = None) -> GPEC:
@@ -419,21 +419,21 @@ class GPEC(BaseEstimator):
         ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name, ``similar`` if it was a
         function.
         """
-        tree = archive.read(path, _KIND)
+        saved = from_state(SavedGPEC, archive.read(path, _KIND), f"{path}: GPEC")
+        fitted = saved.fitted
         try:
-            state, diagnostics = tree["fitted"], tree["diagnostics"]
-            parameters = {**objects_of(state), **state["settings"], "random_state": int(state["seed"])}
+            parameters = {**objects_of(fitted), **fitted.settings, "random_state": fitted.seed}
             if explainer is not None:
                 parameters["explainer"] = explainer
             if similar is not None:
                 parameters["similar"] = similar
             g = cls(model, **parameters)
-            g._keep(restore(state, model, Settings.of(g.get_params(deep=False))))
+            g._keep(restore(fitted, model, Settings.of(g.get_params(deep=False))))
         except GPECError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise CorruptFileError(f"{path} lacks or garbles part of a fitted GPEC: {error!r}.") from error
-        g.diagnostics_ = diagnostics
+        g.diagnostics_ = saved.diagnostics
         return g
 
     def __sklearn_clone__(self) -> GPEC:

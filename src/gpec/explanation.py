@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from gpec._validation import check_level
-from gpec.errors import CorruptFileError, InputError, ParameterTypeError
+from gpec.errors import InputError, ParameterTypeError
 from gpec.intervals import trust
 from gpec.intervals.rules import IntervalRule, Latent
 from gpec.runtime import archive
+from gpec.runtime.state import OPTIONAL, Limits, OneOf, Shape, Stored, from_state, to_state
 from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
@@ -22,6 +23,33 @@ __all__ = ["Explanation"]
 # Arrays with the axes (row, feature[, output]), and those that lack the feature axis.
 _FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
 _BY_ROW = ("base_values", "predictions")
+
+_WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
+
+
+def _plain(value: Any) -> Any:
+    """Data and names of rows as a file holds them: dates and pairs as text, what is missing as NaN."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OmM":
+        return value
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = pd.Series([value]).iloc[0]
+    if value is pd.NA or value is pd.NaT:
+        return np.nan
+    return value if value is None or isinstance(value, (str, int, float, np.number, np.bool_)) else str(value)
+
+
+def _data_of(data: Any, state: dict[str, Any]) -> npt.NDArray[Any]:
+    """Rows; texts and numbers come as lists."""
+    if isinstance(data, np.ndarray):
+        return data
+    sizes = zip(state["axes"], state["values"].shape, strict=True)
+    return np.array(data, dtype=object).reshape([size for axis, size in sizes if axis != "output"])
+
+
+def _names_of(names: Any, state: dict[str, Any]) -> Any:
+    return np.array(names, dtype=object) if isinstance(names, list) else names
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +96,20 @@ class Explanation:
     of a feature alone selects it for all rows: ``e["age"]``.
     """
 
-    values: FloatArray
-    boundary_variance: FloatArray
-    noise_variance: FloatArray
-    explainer_variance: FloatArray | None
-    base_values: FloatArray | None
-    data: npt.NDArray[Any]
-    feature_names: Any
-    output_names: Any
-    confidence_level: float = 0.95
+    values: Annotated[FloatArray, _WHOLE]
+    boundary_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
+    noise_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
+    explainer_variance: Annotated[FloatArray, _WHOLE, _VARIANCE] | None
+    base_values: Annotated[FloatArray, Shape("row", "output")] | None
+    data: Annotated[npt.NDArray[Any], Stored(_plain, _data_of), Shape("row", "feature")]
+    feature_names: Annotated[Any, Shape("feature")]
+    output_names: Annotated[Any, Shape("output"), OPTIONAL]
+    confidence_level: Annotated[float, Limits(0, 1, strict=True)] = 0.95
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    axes: tuple[str, ...] = ("row", "feature")
+    axes: Annotated[tuple[str, ...], OneOf("row", "feature", "output")] = ("row", "feature")
     rule: IntervalRule = field(default_factory=Latent)
-    row_names: Any = None
-    predictions: FloatArray | None = None
+    row_names: Annotated[Any, Stored(_plain, _names_of), Shape("row"), OPTIONAL] = None
+    predictions: Annotated[FloatArray, Shape("row", "output")] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -273,27 +301,12 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file; :meth:`load` reads it without the model."""
-        tree = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain = {name: _plain(tree[name]) for name in ("data", "row_names")}
-        archive.write(path, "Explanation", {**tree, "rule": self.rule.state(), **plain})
+        archive.write(path, "Explanation", to_state(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read what :meth:`save` wrote."""
-        tree = archive.read(path, "Explanation")
-        try:
-            tree["axes"] = tuple(tree["axes"])
-            if isinstance(tree["row_names"], list):
-                tree["row_names"] = np.array(tree["row_names"], dtype=object)
-            tree["rule"] = IntervalRule.from_state(tree["rule"])
-            if not isinstance(tree["data"], np.ndarray):  # texts and numbers
-                shape = [
-                    size for axis, size in zip(tree["axes"], tree["values"].shape, strict=True) if axis != "output"
-                ]
-                tree["data"] = np.array(tree["data"], dtype=object).reshape(shape)
-            return cls(**tree)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptFileError(f"{path} lacks or garbles part of an Explanation: {error!r}.") from error
+        return from_state(cls, archive.read(path, "Explanation"), f"{path}: Explanation")
 
 
 def _resolve(index: Any, axis: str, names: Any, size: int) -> Any:
@@ -338,16 +351,3 @@ def _names_at(names: Any, index: Any) -> Any:
     if isinstance(index, int):
         return names[index]
     return list(np.asarray(names, dtype=object)[index])
-
-
-def _plain(value: Any) -> Any:
-    """Data and names of rows as a file holds them: dates and pairs as text, what is missing as NaN."""
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "OmM":
-        return value
-    if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        value = pd.Series([value]).iloc[0]
-    if value is pd.NA or value is pd.NaT:
-        return np.nan
-    return value if value is None or isinstance(value, (str, int, float, np.number, np.bool_)) else str(value)

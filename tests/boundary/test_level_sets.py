@@ -13,6 +13,7 @@ from gpec.boundary._registry import make_sampler
 from gpec.data import Schema
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
+from gpec.runtime.state import from_state, to_state
 
 X = gauss(401)
 
@@ -140,13 +141,7 @@ def test_a_sample_belongs_to_its_model():
     for other in (lambda X: linear(X) + 5.0, lambda X: -linear(X), lambda X: X[:, 0]):
         with pytest.raises(ModelMismatchError, match="the predicted value does not pass its level across"):
             require(other)
-    assert_same_bits(BoundarySample.from_state(sample.state()), sample)
-
-
-def test_files_of_earlier_versions_have_no_levels():
-    state = {name: value for name, value in sampled(linear).state().items() if name != "level"}
-    assert np.isnan(BoundarySample.from_state(state).level).all()
-    assert BoundarySample.from_state(state).levels == []
+    assert_same_bits(from_state(BoundarySample, to_state(sample)), sample)
 
 
 def test_points_on_trust():

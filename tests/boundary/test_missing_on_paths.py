@@ -25,6 +25,7 @@ from gpec.boundary._walk import walk
 from gpec.boundary.base import join
 from gpec.data import Schema
 from gpec.errors import FewBoundaryPointsWarning, InputError
+from gpec.runtime.state import from_state, to_state
 
 NAN = np.nan
 
@@ -169,16 +170,15 @@ def test_flipped_swaps_the_ends(sample):
 
 
 def test_states_and_joins(sample):
-    state = {name: np.copy(value) for name, value in sample.state().items()}
-    assert_same_bits(BoundarySample.from_state(state), sample)
+    assert_same_bits(from_state(BoundarySample, to_state(sample)), sample)
     both = join([sample, sample])
     np.testing.assert_array_equal(both.switched_to, np.tile(sample.switched_to, 2))
 
 
 def test_codes_of_an_earlier_version_are_whole_numbers(sample):
     earlier = sample.take(np.flatnonzero(~np.isnan(sample.switched_to)))
-    state = earlier.state() | {"switched_to": earlier.switched_to.astype(np.int64)}
-    assert BoundarySample.from_state(state).switched_to.dtype == np.float64
+    state = to_state(earlier) | {"switched_to": earlier.switched_to.astype(np.int64)}
+    assert from_state(BoundarySample, state).switched_to.dtype == np.float64
 
 
 def test_it_belongs_to_its_model(sample):

@@ -110,13 +110,14 @@ LARGE = """
 import numpy as np
 import gpec
 from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.state import to_state
 
 X = np.random.default_rng(0).normal(size=(2_000, 5))
 small = {"n_boundary": 1_500, "background": 8, "random_state": 0, "progress": False}
 model, explainer = lambda X: 1 / (1 + np.exp(-X[:, 0] * X[:, 1])), lambda X: np.sin(X) * X[:, ::-1]
 for more in ({"n_explained": 400}, {"n_explained": 150, "kernel": "weg"}):
     g = gpec.GPEC(model, explainer, **small, **more).fit(X)
-    print(fingerprint(g._fitted.state()), fingerprint(g.explain(X[:40], attribution="posterior").upper))
+    print(fingerprint(to_state(g._fitted.saved())), fingerprint(g.explain(X[:40], attribution="posterior").upper))
 """
 
 

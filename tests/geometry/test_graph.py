@@ -5,9 +5,10 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from gpec.errors import InputError, ParameterTypeError
+from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
 from gpec.runtime.progress import Progress
+from gpec.runtime.state import from_state, to_state
 
 
 def two_clusters(gap=10.0, n=40, D=2, seed=0):
@@ -297,9 +298,9 @@ class TestState:
     @pytest.mark.parametrize("options", [{}, {"n_landmarks": 30}, {"n_neighbors": 3, "components": "bridge"}])
     def test_round_trip(self, options):
         graph = GeodesicGraph.build(np.repeat(two_clusters(), 2, axis=0), **options)
-        state = graph.state()
+        state = to_state(graph)
         assert all(isinstance(value, np.ndarray) for value in (*state.pop("adjacency").values(), *state.values()))
-        twin = GeodesicGraph.from_state(graph.state())
+        twin = from_state(GeodesicGraph, to_state(graph))
         for name in ("points", "component", "landmarks", "multiplicity", "distances"):
             one, two = getattr(graph, name), getattr(twin, name)
             assert (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes()), name
@@ -308,16 +309,16 @@ class TestState:
 
     def test_what_was_computed_is_not_kept(self):
         graph = GeodesicGraph.build(two_clusters())
-        before = set(graph.state())
+        before = set(to_state(graph))
         assert graph.distances.shape == (80, 80)
-        assert set(graph.state()) == before
+        assert set(to_state(graph)) == before
 
     def test_arrays_that_do_not_fit_are_refused(self):
-        state = GeodesicGraph.build(two_clusters()).state()
-        with pytest.raises(KeyError, match="landmarks"):
-            GeodesicGraph.from_state({name: value for name, value in state.items() if name != "landmarks"})
-        with pytest.raises(ValueError, match="index"):
-            GeodesicGraph.from_state({**state, "points": state["points"][:-1]})
+        state = to_state(GeodesicGraph.build(two_clusters()))
+        with pytest.raises(CorruptFileError, match=r"GeodesicGraph\.landmarks is missing"):
+            from_state(GeodesicGraph, {name: value for name, value in state.items() if name != "landmarks"})
+        with pytest.raises(CorruptFileError, match=r"GeodesicGraph\.adjacency cannot be read: .*index"):
+            from_state(GeodesicGraph, {**state, "points": state["points"][:-1]})
 
 
 class TestClosedForms:

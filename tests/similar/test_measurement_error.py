@@ -12,6 +12,7 @@ from sklearn.base import clone
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime import archive
+from gpec.runtime.state import from_state, to_state
 from gpec.similar import MeasurementError, SimilaritySampler
 
 
@@ -125,8 +126,8 @@ def test_phrase(learned):
 
 def test_through_a_file(learned, tmp_path):
     schema, Z, again = learned({"glucose": 5.0, "seen": pd.Timedelta(days=2)}, n_draws=5, random_state=3)
-    archive.write(tmp_path / "errors", "similar", again.state())
-    twin = SimilaritySampler.from_state(archive.read(tmp_path / "errors", "similar"), schema)
+    archive.write(tmp_path / "errors", "similar", to_state(again))
+    twin = from_state(SimilaritySampler, archive.read(tmp_path / "errors", "similar"), schema=schema)
     assert twin.rows(Z).tobytes() == again.rows(Z).tobytes()
     assert twin.phrase == again.phrase
 

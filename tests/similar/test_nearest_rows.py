@@ -14,6 +14,7 @@ import made_up
 from gpec.data import Schema
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.runtime import archive
+from gpec.runtime.state import from_state, to_state
 from gpec.similar import NearestRows, SimilaritySampler, nearest
 
 
@@ -128,7 +129,7 @@ class TestNeighbours:
         schema, Z = Schema.learn(X)
         for seed in range(10):
             nearby = NearestRows(2, 1.0).learn(schema, Z, seed)
-            first = next(x for x in nearby.state()["pool"][:, 0].tolist() if x in (2, 3))  # both 0.5 from 2.5
+            first = next(x for x in nearby.pool[:, 0].tolist() if x in (2, 3))  # both 0.5 from 2.5
             assert nearby.rows(np.array([[2.5]]))[0, :, 0].tolist() == [first, 5 - first]
 
     def test_identical_rows_do_not_count_and_of_copies_one(self):
@@ -157,17 +158,17 @@ class TestNeighbours:
         monkeypatch.setattr(nearest, "_LARGEST_POOL", 50)
         X = np.repeat(np.random.default_rng(4).normal(size=(200, 2)), 3, axis=0)
         schema, Z, nearby = learned(X, step=1.0)
-        pool = nearby.state()["pool"]
+        pool = nearby.pool
         assert len(np.unique(pool, axis=0)) == 50
         assert set(map(tuple, pool)) <= set(map(tuple, X))
         assert set(map(tuple, nearby.rows(Z).reshape(-1, 2))) <= set(map(tuple, pool))
         assert "nearest rows among 50 rows" in nearby.phrase
-        other = NearestRows().learn(schema, Z, 1).state()["pool"]
+        other = NearestRows().learn(schema, Z, 1).pool
         assert len(set(map(tuple, other)) & set(map(tuple, pool))) < 30  # 12.5 expected
 
     def test_largest_pool(self):
         _, _, nearby = learned(np.random.default_rng(5).normal(size=(10_500, 2)))
-        assert nearby.state()["pool"].shape == (10_000, 2)
+        assert nearby.pool.shape == (10_000, 2)
         assert nearby.phrase == "half of the way to one of its 10 nearest rows among 10,000 rows"
 
 
@@ -309,7 +310,7 @@ class TestFixed:
         X = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 1.0], [5.0, 2.0]])
         _, Z, nearby = learned(X, n_neighbors=2, step=1.0, fixed=[0])
         assert nearby.rows(Z[:3]).tolist() == [[[x, 1], [x, 2]] for x in (1, 2, 3)]
-        assert len(nearby.state()["pool"]) == 3
+        assert len(nearby.pool) == 3
 
     @pytest.mark.parametrize(
         "fixed",
@@ -319,17 +320,17 @@ class TestFixed:
     def test_ways_to_name_them(self, fixed):
         frame = pd.DataFrame(np.random.default_rng(10).normal(size=(20, 4)), columns=list("abcd"))
         _, _, nearby = learned(frame, fixed=fixed)
-        assert nearby.state()["fixed"].tolist() == [1, 2]
+        assert nearby.fixed.tolist() == [1, 2]
 
     def test_labels_before_positions(self):
         frame = pd.DataFrame(np.random.default_rng(10).normal(size=(20, 3)), columns=[2, 1, 7])
-        assert learned(frame, fixed=[2, 7])[2].state()["fixed"].tolist() == [0, 2]
+        assert learned(frame, fixed=[2, 7])[2].fixed.tolist() == [0, 2]
         pairs = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")])
         frame.columns = pairs
-        assert learned(frame, fixed=[("a", "y")])[2].state()["fixed"].tolist() == [1]
+        assert learned(frame, fixed=[("a", "y")])[2].fixed.tolist() == [1]
 
     def test_names_of_an_array(self):
-        assert learned(np.eye(3), fixed=["x1"])[2].state()["fixed"].tolist() == [1]
+        assert learned(np.eye(3), fixed=["x1"])[2].fixed.tolist() == [1]
 
 
 # The same for every row, whatever is beside it
@@ -405,17 +406,17 @@ class TestBatches:
 def test_through_a_file(tmp_path, fixed):
     schema, Z, nearby = learned(mixed_frame(), n_neighbors=4, step=0.3, fixed=fixed)
     path = tmp_path / "similar.gpec"
-    archive.write(path, "similar", {"similar": nearby.state(), "schema": schema.state()})
+    archive.write(path, "similar", {"similar": to_state(nearby), "schema": to_state(schema)})
     stored = archive.read(path, "similar")
-    again = SimilaritySampler.from_state(stored["similar"], Schema.from_state(stored["schema"]))
+    again = from_state(SimilaritySampler, stored["similar"], schema=from_state(Schema, stored["schema"]))
     assert same_bits(again.rows(Z), nearby.rows(Z))
     assert again.phrase == nearby.phrase
 
 
 def test_unknown_kind_in_a_file():
     schema, _, nearby = learned(np.eye(3))
-    with pytest.raises(CorruptFileError, match=r"similar rows of the unknown kind 'odd'; import the module"):
-        SimilaritySampler.from_state(nearby.state() | {"kind": "odd"}, schema)
+    with pytest.raises(CorruptFileError, match=r"SimilaritySampler is of the unknown kind 'odd'; import the module"):
+        from_state(SimilaritySampler, to_state(nearby) | {"kind": "odd"}, schema=schema)
 
 
 # Words, parameters, wrong calls

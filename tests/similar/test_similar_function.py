@@ -10,6 +10,7 @@ from sklearn.base import clone
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime import archive
+from gpec.runtime.state import from_state, to_state
 from gpec.similar import MeasurementError, NearestRows, SimilarFunction, SimilaritySampler, make_similar
 
 ROWS = np.random.default_rng(0).normal(size=(10, 3))
@@ -216,10 +217,10 @@ class Shift:
 
 def test_a_file_keeps_the_name_only(tmp_path):
     schema, Z, answers = learned(Shift())
-    archive.write(tmp_path / "function", "similar", answers.state())
+    archive.write(tmp_path / "function", "similar", to_state(answers))
     state = archive.read(tmp_path / "function", "similar")
     assert state["kind"] == "function"
-    again = SimilaritySampler.from_state(state, schema)
+    again = from_state(SimilaritySampler, state, schema=schema)
     assert again.phrase == answers.phrase == "the row that the function 'Shift' makes of it"
     with pytest.raises(InputError, match=r"came from the function 'Shift', which a file cannot keep; pass it again as"):
         again.rows(Z)

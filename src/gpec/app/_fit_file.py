@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpec.data import Groups, Schema
+from gpec.data import Groups
 from gpec.explanation import Explanation
-from gpec.intervals.conformal import Calibration
 from gpec.intervals.rules import SimilarRows, Value
+from gpec.pipeline.fitted import SavedFit, SavedGPEC
 from gpec.runtime.shapes import squeeze_single_output
-from gpec.similar import SimilaritySampler
 
 __all__ = ["describe_fit"]
 
@@ -19,38 +16,36 @@ _LEVEL = 0.95
 _SHOWN = ("explainer", "kernel", "similar", "lam", "rho", "n_boundary", "n_explained", "noise", "output_scale")
 
 
-def describe_fit(tree: dict[str, Any], name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
+def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The rows that were explained in fit, sentences on what the fit promises, and facts about it."""
-    state, diagnostics = tree["fitted"], tree["diagnostics"]
-    schema = Schema.from_state(state["schema"])
-    groups = Groups.of(state["settings"].get("groups"), schema)
-    seen = state["observation"]
-    values, U = (np.asarray(seen["attribution"][part]) for part in ("values", "variance"))
+    fitted, diagnostics = saved.fitted, saved.diagnostics
+    groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observation
+    values, U = seen.attribution.values, seen.U
     several = values.shape[2] > 1
     classes = [str(c) for c in range(values.shape[2])]  # files do not keep their names
-    base = seen["attribution"]["base_values"]
+    base = seen.attribution.base_values
     explanation = Explanation(
         values=squeeze_single_output(values),
         boundary_variance=np.zeros_like(squeeze_single_output(values)),
         noise_variance=squeeze_single_output(U),
         explainer_variance=squeeze_single_output(U),
         base_values=None if base is None else squeeze_single_output(base, axis=1),
-        data=groups.data(seen["draw"]["rows"], schema),
+        data=groups.data(seen.rows, fitted.schema),
         feature_names=list(groups.names),
         output_names=classes if several else None if diagnostics.get("regression") else "1",
         diagnostics=diagnostics,
         axes=("row", "feature", "output") if several else ("row", "feature"),
     )
-    return explanation, _statements(state, schema, name), _facts(state, diagnostics, len(values), schema)
+    return explanation, _statements(fitted, name), _facts(saved)
 
 
-def _statements(state: dict[str, Any], schema: Schema, name: str) -> tuple[str, ...]:
-    scores = Calibration.from_state(state["calibration"])
+def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
+    scores = fitted.calibration
     nothing = np.zeros((1, 1))
-    if state["similarity"] is None:
+    if fitted.similarity is None:
         promises = ["This fit has the paper's intervals, which promise no coverage."]
     else:
-        phrase = SimilaritySampler.from_state(state["similarity"], schema).phrase
+        phrase = fitted.similarity.phrase
         promises = [
             f"With the explainer: {_small(SimilarRows(nothing, nothing, scores.similar, phrase).statement(_LEVEL))}",
             f"With the posterior: {_small(Value(scores.value).statement(_LEVEL))}",
@@ -67,12 +62,13 @@ def _small(statement: str) -> str:
     return statement[0].lower() + statement[1:]
 
 
-def _facts(state: dict[str, Any], diagnostics: dict[str, Any], n: int, schema: Schema) -> tuple[tuple[str, str], ...]:
-    settings = {**diagnostics.get("settings", {}), **state["settings"]}
+def _facts(saved: SavedGPEC) -> tuple[tuple[str, str], ...]:
+    diagnostics = saved.diagnostics
+    settings = {**diagnostics.get("settings", {}), **saved.fitted.settings}
     points = diagnostics.get("boundary_points", [])
     return (
-        ("Explained rows", f"{n:,}"),
-        ("Features", f"{schema.n_features:,}"),
+        ("Explained rows", f"{len(saved.fitted.observation.rows):,}"),
+        ("Features", f"{saved.fitted.schema.n_features:,}"),
         ("Boundary points", ", ".join(f"{count:,}" for count in points)),
         ("Model", str(settings.get("model", "unknown")).strip("<>")),
         *((key, str(settings[key]).strip("<>")) for key in _SHOWN if key in settings),

@@ -21,7 +21,9 @@ from gpec.app._fit_file import describe_fit
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.explanation import Explanation
 from gpec.intervals.trust import firm_share
+from gpec.pipeline.fitted import SavedGPEC
 from gpec.runtime import archive
+from gpec.runtime.state import from_state
 from gpec.typing import FloatArray
 
 __all__ = ["LARGEST_UPLOAD", "Library", "Opened", "read_opened"]
@@ -119,8 +121,8 @@ def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
         try:
             e = Explanation.load(path)
         except InputError:  # it holds something else
-            return Opened.of(name, False, *describe_fit(archive.read(path, "GPEC"), name))
-        _require_whole(e)
+            return Opened.of(name, False, *describe_fit(from_state(SavedGPEC, archive.read(path, "GPEC"), name), name))
+        _require_table(e)
         return Opened.of(name, True, e, (e.statement(),), _facts(e))
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
@@ -142,23 +144,12 @@ def _require_moderate(path: Path, name: str) -> None:
         )
 
 
-def _require_whole(e: Explanation) -> None:
-    """Raise unless the parts of an explanation fit together and the page can show them."""
+def _require_table(e: Explanation) -> None:
+    """Raise unless the page can show an explanation."""
     if e.axes not in (("row", "feature"), ("row", "feature", "output")):
         raise InputError("This explanation is a part of a table, not rows with all features; save e[[0]], not e[0].")
-    n, d = e.shape[:2]
-    parts = [e.boundary_variance, e.noise_variance, e.lower, e.upper]
-    whole = (
-        len(e.shape) == len(e.axes)
-        and all(part.shape == e.shape and np.isfinite(part).all() for part in [e.values, *parts])
-        and np.shape(e.data)[:2] == (n, d)
-        and len(e.feature_names) == d
-        and (e.row_names is None or len(e.row_names) == n)
-        and ("output" not in e.axes or len(e.output_names) == e.shape[2])
-        and (e.predictions is None or np.shape(e.predictions) == (n, *e.shape[2:]))
-    )
-    if not whole:
-        raise CorruptFileError("The parts of this explanation do not fit together; save it again from the original.")
+    if not np.isfinite(e.interval()).all():
+        raise CorruptFileError("The bounds of this explanation are not finite; save it again from the original.")
 
 
 def _facts(e: Explanation) -> tuple[tuple[str, str], ...]:

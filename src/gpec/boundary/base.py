@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,6 +14,7 @@ from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.runtime.randomness import make_seed, stream
+from gpec.runtime.state import MAY_BE_MISSING, Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["LEAST_POINTS", "AttackReport", "BoundarySample", "Sampler", "join", "require_every_class"]
@@ -29,8 +30,8 @@ _CHECKED_STEPS = (1.0, 10.0, 100.0, 1000.0)
 class AttackReport:
     """How attacks fared: ``attempts`` in all, ``successes`` by the smallest radius that succeeded, and failures."""
 
-    radii: tuple[float, ...]
-    successes: tuple[int, ...]
+    radii: Annotated[tuple[float, ...], Shape("r")]
+    successes: Annotated[tuple[int, ...], Shape("r")]
     attempts: int
 
     @property
@@ -72,14 +73,14 @@ class BoundarySample:
         How the attacks of an :class:`AdversarialSampler` fared; None for other samplers.
     """
 
-    points: FloatArray
-    direction: FloatArray
-    residual: FloatArray
-    label: IntArray
+    points: Annotated[FloatArray, Shape("J", "column"), MAY_BE_MISSING]
+    direction: Annotated[FloatArray, Shape("J", "column")]
+    residual: Annotated[FloatArray, Shape("J"), Limits(least=0)]
+    label: Annotated[IntArray, Shape("J"), Limits(least=0)]
     n_model_rows: int
-    switched: IntArray
-    switched_to: FloatArray
-    level: FloatArray = field(default_factory=lambda: np.empty(0))
+    switched: Annotated[IntArray, Shape("J"), Limits(least=-1)]
+    switched_to: Annotated[FloatArray, Shape("J"), MAY_BE_MISSING]
+    level: Annotated[FloatArray, Shape("J"), MAY_BE_MISSING] = field(default_factory=lambda: np.empty(0))
     attacks: AttackReport | None = None
 
     def __post_init__(self) -> None:
@@ -95,17 +96,6 @@ class BoundarySample:
         n = len(points)
         zeros, none = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
         return cls(points, np.zeros_like(points), np.zeros(n), zeros, 0, none, none.astype(np.float64))
-
-    def state(self) -> dict[str, Any]:
-        """All there is to know, by name: arrays, a number, and the report as a dict."""
-        return {**vars(self), "attacks": None if self.attacks is None else vars(self.attacks)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> BoundarySample:
-        """The sample that gave ``state``."""
-        report = state.get("attacks")
-        attacks = report and AttackReport(tuple(report["radii"]), tuple(report["successes"]), report["attempts"])
-        return cls(**state | {"switched_to": np.asarray(state["switched_to"], dtype=np.float64), "attacks": attacks})
 
     def __len__(self) -> int:
         return len(self.points)

@@ -1,4 +1,4 @@
-"""Categories and data types as numbers and strings, for files."""
+"""Column labels, categories and data types as numbers and texts, for files."""
 
 from __future__ import annotations
 
@@ -7,38 +7,56 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["dtype_of", "dtype_state", "index_of", "index_state"]
+from gpec.runtime.state import Stored
+
+__all__ = ["CATEGORIES", "DTYPES", "LABELS"]
 
 
-def index_state(values: pd.Index) -> Any:
+def _index_state(values: pd.Index) -> Any:
     """Categories as a list; dates as their ticks, intervals as their ends."""
     if isinstance(values, pd.IntervalIndex):
-        return {"left": index_state(values.left), "right": index_state(values.right), "closed": values.closed}
+        return {"left": _index_state(values.left), "right": _index_state(values.right), "closed": values.closed}
     if isinstance(values, (pd.DatetimeIndex, pd.TimedeltaIndex)):
         return values.asi8.tolist()
     return np.asarray(values).tolist()
 
 
-def index_of(state: Any, dtype: Any) -> pd.Index:
+def _index_of(state: Any, dtype: Any) -> pd.Index:
     """The categories that gave ``state``."""
     kind = pd.api.types.pandas_dtype(dtype)
     if isinstance(kind, pd.IntervalDtype):
-        left, right = (index_of(state[side], kind.subtype) for side in ("left", "right"))
+        left, right = (_index_of(state[side], kind.subtype) for side in ("left", "right"))
         ends: Any = zip(left, right, strict=True)
         return pd.Index(pd.arrays.IntervalArray.from_tuples(list(ends), closed=state["closed"]), dtype=kind)
     index: pd.Index = pd.Index(state, dtype=kind)
     return index
 
 
-def dtype_state(dtype: Any) -> dict[str, Any]:
+def _dtype_state(dtype: Any) -> dict[str, Any]:
     """A data type as words."""
     if isinstance(dtype, pd.CategoricalDtype):
         return {"values": str(dtype.categories.dtype), "ordered": bool(dtype.ordered)}
     return {"values": str(dtype)}
 
 
-def dtype_of(state: dict[str, Any], categories: pd.Index | None) -> Any:
-    """The data type that gave ``state``."""
-    if "ordered" in state:
-        return pd.CategoricalDtype(categories, ordered=state["ordered"])
-    return pd.api.types.pandas_dtype(state["values"])
+def _dtype_of(kind: dict[str, Any], categories: Any) -> Any:
+    """The data type that gave ``kind``."""
+    if "ordered" in kind:
+        return pd.CategoricalDtype(_index_of(categories, kind["values"]), ordered=kind["ordered"])
+    return pd.api.types.pandas_dtype(kind["values"])
+
+
+def _labels_of(labels: Any, state: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Column labels; those of a MultiIndex are tuples, which JSON does not know."""
+    return labels and tuple(tuple(label) if isinstance(label, list) else label for label in labels)
+
+
+LABELS = Stored(lambda labels: labels, _labels_of)
+CATEGORIES = Stored(
+    lambda found: {j: _index_state(values) for j, values in found.items()},
+    lambda found, state: {int(j): _index_of(values, state["dtypes"][j]["values"]) for j, values in found.items()},
+)
+DTYPES = Stored(
+    lambda found: {j: _dtype_state(dtype) for j, dtype in found.items()},
+    lambda found, state: {int(j): _dtype_of(kind, state["categories"].get(j)) for j, kind in found.items()},
+)

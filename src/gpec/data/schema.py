@@ -10,7 +10,7 @@ category, and one more for each column that had missing values.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,10 @@ from gpec.data._columns import (
 from gpec.data._dates import as_dates, date_numbers, date_origin, day_of, is_date
 from gpec.data._polars import to_polars
 from gpec.data._scales import column_moments, mismatch_scale, robust_moments
-from gpec.data._state import dtype_of, dtype_state, index_of, index_state
+from gpec.data._state import CATEGORIES, DTYPES, LABELS
 from gpec.data._tables import Table, read_table
 from gpec.errors import InputError
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Schema", "column_moments"]
@@ -45,19 +46,19 @@ _FARTHEST_MISSING = 4.0
 class Schema:
     """Columns of the user's rows: names, categories, dates, missing values and scales."""
 
-    names: tuple[str, ...]
-    labels: tuple[Any, ...] | None  # column labels of the DataFrame, None for arrays
-    categories: dict[int, pd.Index]  # categorical column -> its categories
-    dtypes: dict[int, Any]  # column that is a category, a date or nullable -> its dtype
-    center: FloatArray  # of the embedding; 0 without standardisation
-    scale: FloatArray  # for a categorical column: distance between two categories
-    missing: BoolArray  # columns that had missing values in fit
-    home: FloatArray  # where a missing number sits in its column, in the units of the column
-    gap: FloatArray  # its embedded distance from there
+    names: Annotated[tuple[str, ...], Shape("column")]
+    labels: Annotated[tuple[Any, ...] | None, LABELS, Shape("column")]  # of a DataFrame's columns, None for arrays
+    categories: Annotated[dict[int, pd.Index], CATEGORIES]  # categorical column -> its categories
+    dtypes: Annotated[dict[int, Any], DTYPES]  # column that is a category, a date or nullable -> its dtype
+    center: Annotated[FloatArray, Shape("column")]  # of the embedding; 0 without standardisation
+    scale: Annotated[FloatArray, Shape("column"), Limits(least=0)]  # of categories: the distance between two
+    missing: Annotated[BoolArray, Shape("column")]  # columns that had missing values in fit
+    home: Annotated[FloatArray, Shape("column")]  # where a missing number sits, in the units of the column
+    gap: Annotated[FloatArray, Shape("column"), Limits(least=0)]  # its embedded distance from there
     shape: tuple[int, ...] | None = None  # of one image, where rows are images and not vectors
     origins: dict[int, int] = field(default_factory=dict)  # column of dates -> the earliest, in units of its dtype
     markers: dict[int, str] = field(default_factory=dict)  # column of objects -> what stands for a missing value
-    polars: tuple[str, ...] | None = None  # types of the columns of a polars frame
+    polars: Annotated[tuple[str, ...] | None, Shape("column")] = None  # types of the columns of a polars frame
 
     @classmethod
     def learn(
@@ -193,25 +194,6 @@ class Schema:
             place[j] = list(range(start, start + states))
             start += states
         return tuple(np.array(place[j], dtype=np.int64) for j in range(self.n_features))
-
-    def state(self) -> dict[str, Any]:
-        """All there is to know, as arrays, numbers and strings."""
-        categories = {j: index_state(values) for j, values in self.categories.items()}
-        return {**vars(self), "categories": categories, "dtypes": {j: dtype_state(d) for j, d in self.dtypes.items()}}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Schema:
-        """The schema that gave ``state``, perhaps through JSON, whose keys are texts and which knows no tuples."""
-        categories = {
-            int(key): index_of(values, state["dtypes"][key]["values"]) for key, values in state["categories"].items()
-        }
-        dtypes = {int(key): dtype_of(kind, categories.get(int(key))) for key, kind in state["dtypes"].items()}
-        by_column = {name: {int(key): value for key, value in state[name].items()} for name in ("origins", "markers")}
-        tuples = {name: state[name] and tuple(state[name]) for name in ("names", "shape", "polars")}
-        labels = state["labels"]
-        if labels is not None:  # those of a MultiIndex are tuples
-            labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
-        return cls(**{**state, **tuples, **by_column, "labels": labels, "categories": categories, "dtypes": dtypes})
 
     @property
     def _holes(self) -> IntArray:

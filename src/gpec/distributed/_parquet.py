@@ -15,6 +15,7 @@ from gpec.distributed.run import Run
 from gpec.errors import InputError, MissingExtraError
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.state import to_state
 
 __all__ = ["check_folders", "explain_parquet"]
 
@@ -134,7 +135,7 @@ def _identity(fitted: Fitted, question: Question, index: str | None) -> dict[str
     """What the results depend on besides the rows."""
     return {
         **fitted.identity(),
-        "the calibration": fingerprint(fitted.calibration.state()),
+        "the calibration": fingerprint(to_state(fitted.calibration)),
         "the kind of attribution": question.attribution,
         "the confidence level": repr(question.confidence_level),
         "errors": question.errors,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from gpec.errors import ExplainerError, InputError
 from gpec.models import Model
 from gpec.runtime.shapes import squeeze_single_output
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "check_attribution"]
@@ -35,9 +36,9 @@ class Attribution:
         The value to which the attributions of a row add, where there is one.
     """
 
-    values: FloatArray
-    variance: FloatArray | None = None
-    base_values: FloatArray | None = None
+    values: Annotated[FloatArray, Shape("explained", "feature", "output")]
+    variance: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)] | None = None
+    base_values: Annotated[FloatArray, Shape("explained", "output")] | None = None
 
     @classmethod
     def join(cls, parts: Sequence[Attribution]) -> Attribution:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,6 +18,7 @@ from gpec.geometry._distinct import distinct_points
 from gpec.runtime.blocks import Lazy, one_blas_thread
 from gpec.runtime.progress import Progress
 from gpec.runtime.randomness import make_seed, stream
+from gpec.runtime.state import NOT_STORED, Limits, Shape, Stored
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["GeodesicGraph"]
@@ -28,8 +29,16 @@ _ENTRIES_FOR_MEDIAN = 1_000_000  # of more distances, an evenly spaced part tell
 _MOST_LANDMARKS = 5_000
 _SOURCES = 64  # of shortest paths between two steps of the bar
 _TREE_DIMENSIONS = 15  # beyond, comparing all pairs is faster
-_ARRAYS = ("points", "component", "landmarks", "multiplicity")
 _SPANS = (1e-152, 1e152)  # squares of greater or lesser distances leave double precision
+
+
+def _edges(adjacency: csr_array) -> dict[str, Any]:
+    return {name: getattr(adjacency, name) for name in ("data", "indices", "indptr")}
+
+
+def _adjacency(edges: dict[str, Any], state: dict[str, Any]) -> csr_array:
+    J = len(state["points"])
+    return csr_array((edges["data"], edges["indices"], edges["indptr"]), shape=(J, J))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +79,12 @@ class GeodesicGraph:
     3.142
     """
 
-    points: FloatArray
-    adjacency: csr_array
-    component: IntArray
-    landmarks: IntArray
-    multiplicity: IntArray
-    progress: Literal["auto"] | bool = False
+    points: Annotated[FloatArray, Shape("J", "D")]
+    adjacency: Annotated[csr_array, Stored(_edges, _adjacency)]
+    component: Annotated[IntArray, Shape("J"), Limits(least=0)]
+    landmarks: Annotated[IntArray, Shape("L"), Limits(least=0)]
+    multiplicity: Annotated[IntArray, Shape("J"), Limits(least=1)]
+    progress: Annotated[Literal["auto"] | bool, NOT_STORED] = False
 
     @classmethod
     def build(
@@ -127,18 +136,6 @@ class GeodesicGraph:
             adjacency, component = _bridge(centred, adjacency, component)
         landmarks = _landmarks(centred, wanted, component, stream(seed, "graph landmarks"))
         return cls(points, adjacency, component, landmarks, multiplicity, progress)
-
-    def state(self) -> dict[str, Any]:
-        """All there is to know, by name: arrays, those of the adjacency in a dict of their own."""
-        edges = {name: getattr(self.adjacency, name) for name in ("data", "indices", "indptr")}
-        return {**{name: getattr(self, name) for name in _ARRAYS}, "adjacency": edges}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> GeodesicGraph:
-        """The graph that gave ``state``."""
-        J, edges = len(state["points"]), state["adjacency"]
-        adjacency = csr_array((edges["data"], edges["indices"], edges["indptr"]), shape=(J, J))
-        return cls(adjacency=adjacency, **{name: state[name] for name in _ARRAYS})
 
     def __len__(self) -> int:
         return len(self.points)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -28,6 +29,7 @@ from scipy.optimize import minimize
 from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, EqualNoiseREML, deviance
 from gpec.gp._gram import Gram
 from gpec.gp._restricted import REMLTerms
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
 __all__ = [
@@ -63,8 +65,8 @@ class Parameters:
         Whether a constant mean is estimated (else it is 0).
     """
 
-    scale: FloatArray
-    nugget: FloatArray
+    scale: Annotated[FloatArray, Shape("feature"), Limits(least=0)]
+    nugget: Annotated[FloatArray, Shape("feature"), Limits(least=0)]
     free_mean: bool
 
     def of(self, features: IntArray) -> Parameters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -20,6 +20,7 @@ from gpec.gp.evidence import Parameters, fit_parameters
 from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
 from gpec.runtime.randomness import stream
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior", "require_one_kernel"]
@@ -44,8 +45,8 @@ class Tasks:
         Log evidence of the attributions with it and with independent features, in nats.
     """
 
-    matrix: FloatArray
-    weight: float
+    matrix: Annotated[FloatArray, Shape("feature", "feature")]
+    weight: Annotated[float, Limits(0, 1)]
     log_evidence: float
     log_evidence_independent: float
 

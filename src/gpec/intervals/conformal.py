@@ -8,12 +8,13 @@ next one, the ``ceil((n + 1) level)``-th smallest is exceeded by the next score 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from gpec.errors import InputError
 from gpec.runtime.shapes import squeeze_single_output
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
 __all__ = ["Calibration", "ConformityScores", "rows_needed"]
@@ -46,8 +47,8 @@ class ConformityScores:
         Whether the rows played no part in the fit: only then is the guarantee exact.
     """
 
-    values: FloatArray
-    weights: FloatArray
+    values: Annotated[FloatArray, Shape("n", "feature", "output"), Limits(least=0)]
+    weights: Annotated[FloatArray, Shape("n"), Limits(least=0)]
     fresh: bool
 
     def __len__(self) -> int:
@@ -90,9 +91,6 @@ class ConformityScores:
         w = self.weights
         return float(w.sum() / (w.sum() + w.mean())) * (1 - 1e-12)
 
-    def state(self) -> dict[str, Any]:
-        return vars(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -117,10 +115,3 @@ class Calibration:
             for name, scores in vars(self).items()
         }
         return Calibration(**shown)
-
-    def state(self) -> dict[str, Any]:
-        return {name: None if scores is None else scores.state() for name, scores in vars(self).items()}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Calibration:
-        return cls(**{name: None if scores is None else ConformityScores(**scores) for name, scores in state.items()})

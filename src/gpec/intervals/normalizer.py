@@ -7,13 +7,14 @@ need no pickle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 from gpec.data import Rows
 from gpec.intervals.conformal import ConformityScores
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["ResidualNormalizer"]
@@ -46,15 +47,15 @@ class ResidualNormalizer:
         log-odds.
     """
 
-    roots: IntArray
-    left: IntArray
-    right: IntArray
-    feature: IntArray
-    threshold: FloatArray
-    size: FloatArray
-    mean: FloatArray
-    left_out: FloatArray
-    values: FloatArray | None = None
+    roots: Annotated[IntArray, Shape("t"), Limits(least=0)]
+    left: Annotated[IntArray, Shape("k"), Limits(least=0)]
+    right: Annotated[IntArray, Shape("k"), Limits(least=0)]
+    feature: Annotated[IntArray, Shape("k"), Limits(least=0)]
+    threshold: Annotated[FloatArray, Shape("k")]
+    size: Annotated[FloatArray, Shape("k", "feature", "output"), Limits(least=0)]
+    mean: Annotated[FloatArray, Shape("feature", "output"), Limits(least=0)]
+    left_out: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
+    values: Annotated[FloatArray, Shape("m")] | None = None
 
     @classmethod
     def learn(

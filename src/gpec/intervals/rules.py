@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import norm
 
 from gpec._numbers import level_text
-from gpec.errors import CorruptFileError, InputError
 from gpec.intervals.conformal import ConformityScores, rows_needed
+from gpec.runtime.state import Limits, Shape, Tagged
 from gpec.typing import FloatArray
 
 __all__ = ["IntervalRule", "Latent", "SimilarRows", "Value"]
@@ -21,20 +22,14 @@ _USUAL = 0.95  # the level at which certainties agree with the intervals
 _LEAST_STD = 1e-12  # of the largest, below which a deviation is rounding
 
 
-class IntervalRule(ABC):
+class IntervalRule(Tagged, ABC, tag="promise"):
     """How far the bounds of an interval lie from its value. An :class:`~gpec.Explanation` holds one.
 
-    A rule that keeps arrays with the axes of the explanation overrides :meth:`select`, :meth:`state` and
-    :meth:`restore`; :class:`Latent` needs none.
+    A rule that keeps arrays with the axes of the explanation is a dataclass, whose fields files hold (see
+    ``gpec.runtime.state``), and overrides :meth:`select`; :class:`Latent` needs neither.
     """
 
     promise: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[IntervalRule]]] = {}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "promise" in vars(cls):  # one that inherits it must not take the place of the rule that has it
-            IntervalRule._kinds[cls.promise] = cls
 
     @abstractmethod
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -51,24 +46,6 @@ class IntervalRule(ABC):
     def select(self, cut: tuple[Any, ...]) -> IntervalRule:
         """The rule for a part of the explanation."""
         return self
-
-    def state(self) -> dict[str, Any]:
-        """All there is to know, for files."""
-        if "promise" not in vars(type(self)):
-            raise InputError(f"{type(self).__name__} has no promise of its own by which a file could name it.")
-        return {"promise": self.promise}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> IntervalRule:
-        """The rule of this class that gave ``state``."""
-        return cls()
-
-    @staticmethod
-    def from_state(state: dict[str, Any]) -> IntervalRule:
-        """The rule that gave ``state``."""
-        if state["promise"] not in IntervalRule._kinds:
-            raise CorruptFileError(f"The file holds intervals of the unknown kind {state['promise']!r}.")
-        return IntervalRule._kinds[state["promise"]].restore(state)
 
 
 class Latent(IntervalRule):
@@ -103,8 +80,8 @@ class _Calibrated(IntervalRule):
     ``scores`` have an axis of size 1 for the rows as long as the explanation has rows.
     """
 
-    def __init__(self, scores: ConformityScores | None, *, of_rows: bool = True) -> None:
-        self.scores, self.of_rows = scores, of_rows
+    scores: ConformityScores | None
+    of_rows: bool
 
     @abstractmethod
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
@@ -160,11 +137,8 @@ class _Calibrated(IntervalRule):
     def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Self:
         """The rule for a part, given its scores."""
 
-    def state(self) -> dict[str, Any]:
-        scores = None if self.scores is None else self.scores.state()
-        return {**super().state(), "scores": scores, "of_rows": self.of_rows}
 
-
+@dataclass(frozen=True, eq=False)
 class SimilarRows(_Calibrated):
     """The interval holds the attributions of rows similar to the one explained.
 
@@ -180,17 +154,11 @@ class SimilarRows(_Calibrated):
 
     promise = "similar rows"
 
-    def __init__(
-        self,
-        offset: FloatArray,
-        deviation: FloatArray,
-        scores: ConformityScores | None,
-        phrase: str,
-        *,
-        of_rows: bool = True,
-    ) -> None:
-        super().__init__(scores, of_rows=of_rows)
-        self.offset, self.deviation, self.phrase = offset, deviation, phrase
+    offset: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
+    deviation: Annotated[FloatArray, Shape("row", "feature", "output", "K"), Limits(least=0)]
+    scores: ConformityScores | None
+    phrase: str
+    of_rows: bool = field(default=True, kw_only=True)
 
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
         return mixture_quantile(self.offset, self.deviation, level)
@@ -227,19 +195,15 @@ class SimilarRows(_Calibrated):
             np.asarray(self.offset[cut]), np.asarray(self.deviation[cut]), scores, self.phrase, of_rows=of_rows
         )
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "offset": self.offset, "deviation": self.deviation, "phrase": self.phrase}
 
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> SimilarRows:
-        scores = None if state["scores"] is None else ConformityScores(**state["scores"])
-        return cls(state["offset"], state["deviation"], scores, state["phrase"], of_rows=state["of_rows"])
-
-
+@dataclass(frozen=True, eq=False)
 class Value(_Calibrated):
     """The interval holds what the explainer would answer, were it run on the row."""
 
     promise = "value"
+
+    scores: ConformityScores | None
+    of_rows: bool = field(default=True, kw_only=True)
 
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
         return _normal(std, level)
@@ -256,10 +220,6 @@ class Value(_Calibrated):
 
     def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Value:
         return Value(scores, of_rows=of_rows)
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> Value:
-        return cls(None if state["scores"] is None else ConformityScores(**state["scores"]), of_rows=state["of_rows"])
 
 
 def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) -> FloatArray:

@@ -25,6 +25,7 @@ from gpec.pipeline.settings import Settings
 from gpec.runtime.checkpoint import BlockCache, notes_in
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
+from gpec.runtime.state import to_state
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
@@ -131,7 +132,7 @@ def _identity(inputs: FitInputs) -> dict[str, str]:
         "similar": inputs.similar,
         "boundary": inputs.sampler,
         "random_state": seed if _is_number(seed) else "drawn",
-        "the rows": (context.schema.state(), inputs.rows),
+        "the rows": (to_state(context.schema), inputs.rows),
         "the rows to explain": inputs.explained,
         "the attributions given": None if given is None else vars(given),
     }

@@ -1,21 +1,21 @@
-"""What ``fit`` learned, as frozen objects that know what of them a file keeps."""
+"""What ``fit`` learned, as frozen objects, and what of them a file holds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
-from gpec.data import Rows
+from gpec.data import Rows, Schema
 from gpec.errors import ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
-from gpec.gp import NOISE_FLOOR, Posterior
+from gpec.gp import NOISE_FLOOR, Parameters, Posterior
 from gpec.gp.posterior import JITTER
-from gpec.gp.tasks import TaskPosterior
+from gpec.gp.tasks import TaskPosterior, Tasks
 from gpec.intervals.conformal import Calibration
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
@@ -23,18 +23,29 @@ from gpec.models import Model
 from gpec.pipeline.context import FitContext
 from gpec.runtime.blocks import Execution
 from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["ExplainedSample", "Fitted", "ModelFingerprint", "Observation", "OutputModel", "StageCache"]
+__all__ = [
+    "ExplainedSample",
+    "Fitted",
+    "ModelFingerprint",
+    "Observation",
+    "OutputModel",
+    "SavedFit",
+    "SavedGPEC",
+    "SavedOutput",
+    "StageCache",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class ModelFingerprint:
     """A few rows and the model's answers to them, which identify the model later."""
 
-    rows: FloatArray
-    answer: FloatArray
+    rows: Annotated[FloatArray, Shape("n", "column"), MAY_BE_MISSING]
+    answer: Annotated[FloatArray, Shape("n", "c")]
 
     def difference(self, answer: FloatArray, model: Model) -> str | None:
         """How other answers to these rows differ from the stored ones; None if by rounding at most."""
@@ -57,9 +68,9 @@ class ModelFingerprint:
 class ExplainedSample:
     """Rows to explain (encoded), in the order in which they were drawn, and how many rows each stands for."""
 
-    rows: FloatArray
-    weights: FloatArray  # of mean 1
-    answers: FloatArray | None = None  # the model's, by which the rows were drawn
+    rows: Annotated[FloatArray, Shape("explained", "column"), MAY_BE_MISSING]
+    weights: Annotated[FloatArray, Shape("explained"), Limits(least=0)]  # of mean 1
+    answers: Annotated[FloatArray | None, NOT_STORED] = None  # the model's, by which the rows were drawn
     refined: tuple[int, ...] = ()  # where the rows of each refinement begin
 
     def known_to(self, context: FitContext) -> Rows:
@@ -74,28 +85,56 @@ class Observation:
 
     draw: ExplainedSample
     attribution: Attribution
-    U: FloatArray
+    U: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
     source: str  # of the noise
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
-    similar_values: FloatArray | None = None  # attributions of a row similar to each of the first rows
-    adds_up_to: str | None = None  # what base value and attributions give: "probability", "log-odds", "output"
+    similar_values: Annotated[FloatArray, Shape("n", "feature", "output")] | None = None  # of a row similar to each
+    # of the first rows
+    adds_up_to: Annotated[str, OneOf("probability", "log-odds", "output")] | None = None  # what base and values give
 
     @property
     def rows(self) -> FloatArray:
         return self.draw.rows
 
-    def state(self) -> dict[str, Any]:
-        attribution = {**vars(self.attribution), "variance": self.U}
-        draw = {name: value for name, value in vars(self.draw).items() if name != "answers"}
-        return {**vars(self), "draw": draw, "attribution": attribution}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Observation:
-        draw = ExplainedSample(**{**state["draw"], "refined": tuple(state["draw"]["refined"])})
-        parts = {"draw": draw, "attribution": Attribution(**state["attribution"])}
-        return cls(**{**state, **parts})
+@dataclass(frozen=True, eq=False)
+class SavedOutput:
+    """What a file holds of an :class:`OutputModel`."""
+
+    graph: GeodesicGraph
+    kernel: dict[str, Any]
+    parameters: Parameters
+    tasks: Tasks | None
+
+
+@dataclass(frozen=True, eq=False)
+class SavedFit:
+    """What a file holds of a :class:`Fitted`."""
+
+    settings: dict[str, Any]
+    model_output: Annotated[Any, OneOf("probability", "logit", "value")]
+    schema: Schema
+    background: Annotated[FloatArray, Shape("b", "column"), MAY_BE_MISSING]
+    seed: Annotated[int, Limits(least=0)]
+    model_fingerprint: ModelFingerprint
+    boundary: BoundarySample
+    observation: Observation
+    output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
+    pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # written once, if it is that of similar rows
+    similarity: SimilaritySampler | None
+    normalizer: ResidualNormalizer | None
+    calibration: Calibration
+    loo_r2: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class SavedGPEC:
+    """What the file of a fitted GPEC holds."""
+
+    fitted: SavedFit
+    diagnostics: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +145,9 @@ class OutputModel:
     kernel: Kernel
     posterior: Posterior
 
-    def state(self) -> dict[str, Any]:
-        tasks = vars(self.posterior.tasks) if isinstance(self.posterior, TaskPosterior) else None
-        learned = {"parameters": vars(self.posterior.parameters), "tasks": tasks}
-        return {"graph": self.graph.state(), "kernel": self.kernel.state(), **learned}
+    def saved(self) -> SavedOutput:
+        tasks = self.posterior.tasks if isinstance(self.posterior, TaskPosterior) else None
+        return SavedOutput(self.graph, self.kernel.state(), self.posterior.parameters, tasks)
 
     def describe_tasks(self) -> dict[str, float] | None:
         """How much of the dependence between features is used, and what it adds in nats."""
@@ -138,29 +176,29 @@ class Fitted:
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
         return {**vars(self), "fingerprints": {}}
 
-    def state(self) -> dict[str, Any]:
-        """Everything but the model and the explainer, as arrays, numbers and texts."""
-        context = self.context
-        return {
-            "settings": context.settings.state(),
-            "model_output": context.model.output,
-            "schema": context.schema.state(),
-            "background": context.background,
-            "seed": context.seed,
-            "model_fingerprint": vars(self.model_fingerprint),
-            "boundary": self.boundary.state(),
-            "observation": self.observation.state(),
-            "output_models": [output_model.state() for output_model in self.output_models],
-            "pool": self.pool,  # written once, if neighbours are sought among the same rows
-            "similarity": None if self.similarity is None else self.similarity.state(),
-            "normalizer": None if self.normalizer is None else vars(self.normalizer),
-            "calibration": self.calibration.state(),
-            "loo_r2": self.loo_r2,
-        }
+    def saved(self) -> SavedFit:
+        """Everything but the model and the explainer."""
+        context, seen = self.context, self.observation
+        return SavedFit(
+            context.settings.state(),
+            context.model.output,
+            context.schema,
+            context.background,
+            context.seed,
+            self.model_fingerprint,
+            self.boundary,
+            replace(seen, attribution=replace(seen.attribution, variance=seen.U)),
+            tuple(output_model.saved() for output_model in self.output_models),
+            self.pool,
+            self.similarity,
+            self.normalizer,
+            self.calibration,
+            self.loo_r2,
+        )
 
     def identity(self) -> dict[str, str]:
         """What answers at rows depend on besides the rows; the same whether the fit comes from a file or not."""
-        state = self.state()
+        state = to_state(self.saved())
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
         return {
             "the fit": fingerprint({**state, "settings": how, "calibration": None}),

@@ -5,76 +5,57 @@ from __future__ import annotations
 from inspect import isroutine
 from typing import Any
 
-from gpec.boundary import BoundarySample
-from gpec.data import Groups, Schema
+from gpec.data import Groups
 from gpec.explainers import make_explainer
-from gpec.geometry import GeodesicGraph
-from gpec.gp import Parameters
-from gpec.gp.tasks import Tasks
-from gpec.intervals.conformal import Calibration
-from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import FitContext
-from gpec.pipeline.fitted import Fitted, ModelFingerprint, Observation, OutputModel
+from gpec.pipeline.fitted import Fitted, OutputModel, SavedFit
 from gpec.pipeline.gaussian_process import fit_posterior
 from gpec.pipeline.settings import Settings
-from gpec.similar import FunctionOfRows, SimilarFunction, SimilaritySampler, make_similar
+from gpec.similar import FunctionOfRows, SimilarFunction, make_similar
 
 __all__ = ["objects_of", "restore"]
 
 
-def restore(state: dict[str, Any], model: Any, settings: Settings) -> Fitted:
-    """The fit whose :meth:`Fitted.state` this is, joined with its model."""
-    schema, model_fingerprint, boundary = (
-        Schema.from_state(state["schema"]),
-        ModelFingerprint(**state["model_fingerprint"]),
-        BoundarySample.from_state(state["boundary"]),
-    )
+def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
+    """The fit that a file holds, joined with its model."""
+    schema, observation = saved.schema, saved.observation
     stated = settings.model_output
     if stated == "auto" and isroutine(model):  # a function does not tell what it returns; the model that was fitted did
-        stated = state["model_output"]
+        stated = saved.model_output
     checked = Model(model, schema, model_output=stated, threshold=settings.threshold)
-    model_fingerprint.require_same(checked)
-    boundary.require_belongs(checked, int(state["seed"]))
+    saved.model_fingerprint.require_same(checked)
+    saved.boundary.require_belongs(checked, saved.seed)
     groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    context = FitContext(settings, schema, checked, groups, explainer, state["background"], int(state["seed"]))
-    observation = Observation.from_state(state["observation"])
+    context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)
     rows, output_models = observation.draw.known_to(context), []
-    for output, output_model in enumerate(state["output_models"]):
-        graph, kernel = GeodesicGraph.from_state(output_model["graph"]), Kernel.from_state(output_model["kernel"])
-        parameters = Parameters(**output_model["parameters"])
-        tasks = None if output_model["tasks"] is None else Tasks(**output_model["tasks"])
-        output_models.append(
-            OutputModel(graph, kernel, fit_posterior(context, kernel, rows, observation, output, parameters, tasks))
-        )
-    saved = state["similarity"]
-    similarity = None if saved is None else SimilaritySampler.from_state(saved, schema)
-    again = make_similar(settings.similar)
+    for output, one in enumerate(saved.output_models):
+        kernel = Kernel.from_state(one.kernel)
+        posterior = fit_posterior(context, kernel, rows, observation, output, one.parameters, one.tasks)
+        output_models.append(OutputModel(one.graph, kernel, posterior))
+    similarity, again = saved.similarity, make_similar(settings.similar)
     if isinstance(similarity, FunctionOfRows) and isinstance(again, SimilarFunction):
         similarity = similarity.with_function(again.function)
-    calibration = Calibration.from_state(state["calibration"])
-    normalizer = None if state["normalizer"] is None else ResidualNormalizer(**state["normalizer"])
     return Fitted(
         context,
-        model_fingerprint,
-        boundary,
+        saved.model_fingerprint,
+        saved.boundary,
         observation,
         tuple(output_models),
-        state["pool"],
+        saved.pool,
         similarity,
-        normalizer,
-        calibration,
-        state["loo_r2"],
+        saved.normalizer,
+        saved.calibration,
+        saved.loo_r2,
     )
 
 
-def objects_of(state: dict[str, Any]) -> dict[str, Any]:
+def objects_of(saved: SavedFit) -> dict[str, Any]:
     """Parameters that were objects when the fit was saved, as far as what they led to can stand for them."""
-    schema = Schema.from_state(state["schema"])
     return {
         "explainer": None,
-        "kernel": Kernel.from_state(state["output_models"][0]["kernel"]),
-        "background": schema.decode(state["background"]),
+        "kernel": Kernel.from_state(saved.output_models[0].kernel),
+        "background": saved.schema.decode(saved.background),
     }

@@ -10,6 +10,7 @@ from gpec.pipeline.fitted import Fitted, ModelFingerprint, StageCache
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import BlockCache, other_work
 from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.state import to_state
 
 __all__ = ["fingerprint_model", "reuse_previous_fit"]
 
@@ -38,7 +39,7 @@ def reuse_previous_fit(
     """
     g, s = inputs.context, inputs.context.settings
     of_model = (id(g.model.user_model), g.model.output, g.model.threshold, model_fingerprint.answer)
-    prints = {"context": fingerprint(g.schema.state(), inputs.rows, g.seed, *of_model)}
+    prints = {"context": fingerprint(to_state(g.schema), inputs.rows, g.seed, *of_model)}
     prints["boundary"] = fingerprint(prints["context"], inputs.sampler, s.n_boundary)
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
     prints["explainer"] = fingerprint(prints["context"], g.explainer, g.groups, g.background, s.noise, s.n_resamples)

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpec.data import Schema
-from gpec.errors import CorruptFileError
+from gpec.runtime.state import Tagged
 from gpec.typing import FloatArray
 
 __all__ = ["Similar", "SimilaritySampler", "listed", "uniform"]
 
 
-class SimilaritySampler(ABC):
+class SimilaritySampler(Tagged, ABC, tag="kind"):
     """What similar rows are for one table: made by :meth:`Similar.learn`, never changed.
 
-    A subclass has a ``kind``, the word by which files name it.
+    A subclass is a dataclass whose fields files hold (see ``gpec.runtime.state``), and has a ``kind``, the word by
+    which they name it.
     """
 
     kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[SimilaritySampler]]] = {}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "kind" in vars(cls):
-            SimilaritySampler._kinds[cls.kind] = cls
 
     @abstractmethod
     def rows(self, Z: FloatArray) -> FloatArray:
@@ -38,24 +33,6 @@ class SimilaritySampler(ABC):
     @abstractmethod
     def phrase(self) -> str:
         """What a similar row is, in words that end the sentence "a similar row is ..."."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """All there is to know besides the schema, as arrays, numbers and strings; ``"kind"`` is among them."""
-
-    @classmethod
-    @abstractmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
-        """The sampler of this class that gave ``state``."""
-
-    @staticmethod
-    def from_state(state: dict[str, Any], schema: Schema) -> SimilaritySampler:
-        """The sampler, of any class, that gave ``state``."""
-        if state["kind"] not in SimilaritySampler._kinds:
-            raise CorruptFileError(
-                f"The file holds similar rows of the unknown kind {state['kind']!r}; import the module that defines it."
-            )
-        return SimilaritySampler._kinds[state["kind"]].restore(state, schema)
 
 
 class Similar(BaseEstimator, ABC):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ParameterTypeError
+from gpec.runtime.state import NOT_STORED, Limits
 from gpec.similar.base import Similar, SimilaritySampler
 from gpec.typing import FloatArray
 
@@ -56,8 +57,8 @@ class SimilarFunction(Similar):
         """Try the function on a few rows."""
         self.check(schema)
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
-        first = FunctionOfRows(schema, self.function, name, None).rows(Z[:_TRIED_ROWS])
-        return FunctionOfRows(schema, self.function, name, first.shape[1])
+        first = FunctionOfRows(schema, name, None, function=self.function).rows(Z[:_TRIED_ROWS])
+        return FunctionOfRows(schema, name, first.shape[1], function=self.function)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +67,10 @@ class FunctionOfRows(SimilaritySampler):
 
     kind = "function"
 
-    schema: Schema
-    function: Callable[[Any], Any] | None
+    schema: Annotated[Schema, NOT_STORED]
+    function: Annotated[Callable[[Any], Any] | None, NOT_STORED] = field(default=None, kw_only=True)
     name: str
-    n_similar: int | None  # of each row; None: as many as the function gives
+    n_similar: Annotated[int | None, Limits(least=1)]  # of each row; None: as many as the function gives
 
     def rows(self, Z: FloatArray) -> FloatArray:
         if self.function is None:
@@ -104,13 +105,6 @@ class FunctionOfRows(SimilaritySampler):
     def phrase(self) -> str:
         which = "the row" if self.n_similar == 1 else f"one of the {self.n_similar:,} rows"
         return f"{which} that the function '{self.name}' makes of it"
-
-    def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "n_similar": self.n_similar}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
-        return cls(schema, None, state["name"], state["n_similar"])
 
     def _encoded(self, answer: Any, n: int) -> FloatArray:
         """The answer for ``n`` rows as encoded rows ``(n, K, d)``."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from gpec.data._labels import column_of
 from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.randomness import derived_seed
+from gpec.runtime.state import Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
@@ -95,10 +96,10 @@ class _Errors(SimilaritySampler):
 
     kind = "measurement error"
 
-    columns: IntArray
-    std: FloatArray  # in units of the encoded columns
-    n_draws: int
-    seed: int
+    columns: Annotated[IntArray, Shape("k"), Limits(least=0)]
+    std: Annotated[FloatArray, Shape("k"), Limits(least=0)]  # in units of the encoded columns
+    n_draws: Annotated[int, Limits(least=1)]
+    seed: Annotated[int, Limits(least=0)]
     words: str
 
     def rows(self, Z: FloatArray) -> FloatArray:
@@ -112,13 +113,6 @@ class _Errors(SimilaritySampler):
     @property
     def phrase(self) -> str:
         return self.words
-
-    def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("kind", "columns", "std", "n_draws", "seed", "words")}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
-        return cls(**{name: value for name, value in state.items() if name != "kind"})
 
     @cached_property
     def _even(self) -> FloatArray:

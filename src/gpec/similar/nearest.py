@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from gpec.data._labels import column_of
 from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.randomness import derived_seed, stream
+from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
@@ -105,12 +106,13 @@ class _Pool(SimilaritySampler):
 
     kind = "nearest rows"
 
-    schema: Schema
-    pool: FloatArray  # encoded rows, no two of them the same in the columns that may change
-    n_neighbors: int  # fewer than rows in the pool, one of which may be the row itself
-    step: float
-    fixed: IntArray
-    seed: int
+    schema: Annotated[Schema, NOT_STORED]
+    # encoded rows, no two of them the same in the columns that may change
+    pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]
+    n_neighbors: Annotated[int, Limits(least=1)]  # fewer than rows in the pool, one of which may be the row itself
+    step: Annotated[float, Limits(0, 1)]
+    fixed: Annotated[IntArray, Shape("f"), Limits(least=0)]
+    seed: Annotated[int, Limits(least=0)]
 
     def rows(self, Z: FloatArray) -> FloatArray:
         similar = np.empty((len(Z), self.n_neighbors, self.schema.n_features))
@@ -126,14 +128,6 @@ class _Pool(SimilaritySampler):
         which = "its nearest row" if k == 1 else f"one of its {k:,} nearest rows"
         held = [f"'{self.schema.names[j]}'" for j in self.fixed]
         return f"{way}{which} among {len(self.pool):,} rows" + (f", with {listed(held)} unchanged" if held else "")
-
-    def state(self) -> dict[str, Any]:
-        kept = ("kind", "pool", "n_neighbors", "step", "fixed", "seed")
-        return {name: getattr(self, name) for name in kept}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any], schema: Schema) -> SimilaritySampler:
-        return cls(schema, **{name: value for name, value in state.items() if name != "kind"})
 
     def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:
         """The rows between encoded rows and the rows of the pool at ``nearest``, ``(n, K, d)``."""
