@@ -124,7 +124,7 @@ def test_an_explained_row_is_added_and_taken_back(playground):
 def test_another_place_starts_anew(playground):
     click_map(playground, 60, -40)
     wait_for(playground, lambda d: text(d, "point-where"))
-    pick_from(playground, "place", "Iris flowers")
+    pick_from(playground, "dataset", "Iris flowers")
     wait_for(playground, lambda d: "petal length (cm)" in text(d, "feature"))
     wait_for(playground, lambda d: "Click the map" in text(d, "numbers"))
     assert console_errors(playground) == []
@@ -220,7 +220,7 @@ def test_a_fit_is_shown_without_its_model(driver, page, make, X, tmp_path):
 
 
 def test_what_cannot_be_drawn_is_said_in_a_sentence(playground):
-    pick_from(playground, "place", "Iris flowers")
+    pick_from(playground, "dataset", "Iris flowers")
     pick_from(playground, "model", "Random forest")
     press(playground, "regularisation", "END")
     wait_for(playground, lambda d: "lower the regularisation" in text(d, "note"))

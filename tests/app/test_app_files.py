@@ -12,10 +12,10 @@ import pytest
 import gpec
 from explanation_helpers import CLASSES, explanation
 from gpec._numbers import number
-from gpec.app import _opened
+from gpec.app import _files
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._drawing import plain
-from gpec.app._opened import Library, read_opened
+from gpec.app._files import FileCache, read_file
 from gpec.app._rows import selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.runtime import archive as files
@@ -50,36 +50,36 @@ def everything(component):
 
 
 def test_an_explanation_is_opened(saved):
-    opened = read_opened(saved(n=6, row_names=np.array(list("abcdef"))), "mine.gpec")
-    assert (opened.name, opened.judged) == ("mine.gpec", True)
-    assert opened.labels == list("abcdef")
-    assert opened.statements == (explanation().statement(),)
-    assert dict(opened.facts)["Rows"] == "6"
+    file = read_file(saved(n=6, row_names=np.array(list("abcdef"))), "mine.gpec")
+    assert (file.name, file.has_intervals) == ("mine.gpec", True)
+    assert file.labels == list("abcdef")
+    assert file.statements == (explanation().statement(),)
+    assert dict(file.facts)["Rows"] == "6"
 
 
 def test_an_upload_is_the_same_as_a_path(saved):
-    path, library = saved(), Library()
-    key, name = library.open_upload(uploaded(path.read_bytes()), "sent.gpec")
-    other, _ = library.open_path(path)
+    path, cache = saved(), FileCache()
+    key, name = cache.open_upload(uploaded(path.read_bytes()), "sent.gpec")
+    other, _ = cache.open_path(path)
     assert name == "sent.gpec"
-    np.testing.assert_array_equal(library.get(key).explanation.values, library.get(other).explanation.values)
+    np.testing.assert_array_equal(cache.get(key).explanation.values, cache.get(other).explanation.values)
 
 
 def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
     path = tmp_path / "fit.gpec"
     g = make_auto().fit(X[:60]).calibrate(X[60:])
     g.save(path)
-    opened = read_opened(path, "fit.gpec")
-    assert not opened.judged
-    e = opened.explanation
+    file = read_file(path, "fit.gpec")
+    assert not file.has_intervals
+    e = file.explanation
     np.testing.assert_array_equal(e.values, g.attributions_.values)
     np.testing.assert_array_equal(e.noise_variance, g.attributions_.variance)
     np.testing.assert_array_equal(e.data, g.X_explained_)
     own = g.explain(X[:1]).statement(), g.explain(X[:1], attribution="posterior").statement()
-    for sentence, shown in zip(own, opened.statements[1:3], strict=True):
+    for sentence, shown in zip(own, file.statements[1:3], strict=True):
         assert shown.lower().endswith(sentence.lower())
-    assert "gpec explain DATA --fitted fit.gpec --model MODEL" in opened.statements[-1]
-    facts = dict(opened.facts)
+    assert "gpec explain DATA --fitted fit.gpec --model MODEL" in file.statements[-1]
+    facts = dict(file.facts)
     assert facts["n_boundary"] == "60"
     assert facts["Explained rows"] == "25"
 
@@ -87,10 +87,10 @@ def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
 def test_a_fit_of_several_classes(make_auto, models, X, tmp_path):
     path = tmp_path / "fit.gpec"
     make_auto(models.three_classes, models.slopes_of_three, similar=None, kernel="weg").fit(X).save(path)
-    opened = read_opened(path, "fit.gpec")
-    assert opened.outputs == ["0", "1", "2"]
-    assert opened.of_output(2)[0].shape == (25, 3)
-    assert "promise no coverage" in opened.statements[1]
+    file = read_file(path, "fit.gpec")
+    assert file.outputs == ["0", "1", "2"]
+    assert file.of_output(2)[0].shape == (25, 3)
+    assert "promise no coverage" in file.statements[1]
 
 
 def bomb():
@@ -102,18 +102,18 @@ def bomb():
 
 
 def test_a_small_archive_that_unpacks_to_much_is_refused(monkeypatch):
-    monkeypatch.setattr(_opened, "_LARGEST_UNPACKED", 2 * 2**20)
+    monkeypatch.setattr(_files, "_LARGEST_UNPACKED", 2 * 2**20)
     monkeypatch.setattr(files, "read", lambda *_: pytest.fail("it was unpacked"))
     content = bomb()
     assert len(content) < 2**14
     with pytest.raises(InputError, match=r"zeros\.gpec unpacks to more than 2 MB"):
-        Library().open_upload(uploaded(content), "zeros.gpec")
+        FileCache().open_upload(uploaded(content), "zeros.gpec")
 
 
 def test_a_large_upload_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(_opened, "LARGEST_UPLOAD", 2**20)
+    monkeypatch.setattr(_files, "LARGEST_UPLOAD", 2**20)
     with pytest.raises(InputError, match=r"big\.gpec is larger than 1 MB"):
-        Library().open_upload(uploaded(bytes(2**20 + 4)), "big.gpec")
+        FileCache().open_upload(uploaded(bytes(2**20 + 4)), "big.gpec")
 
 
 def test_a_pickle_is_not_run(tmp_path):
@@ -131,7 +131,7 @@ def test_a_pickle_is_not_run(tmp_path):
         archive.writestr("tree.json", '{"kind": "Explanation", "tree": {"dict": {"values": {"array": "a0"}}}}')
     for content in (pickle.dumps(Evil()), inside.getvalue(), signed(inside.getvalue())):
         with pytest.raises(GPECError, match=r"evil\.gpec"):
-            Library().open_upload(uploaded(content), "evil.gpec")
+            FileCache().open_upload(uploaded(content), "evil.gpec")
     assert not mark.exists()
 
 
@@ -141,7 +141,7 @@ def signed(body):
 
 
 def test_damaged_files_give_a_sentence(saved):
-    content, rng, library = saved().read_bytes(), np.random.default_rng(0), Library()
+    content, rng, cache = saved().read_bytes(), np.random.default_rng(0), FileCache()
     for _ in range(100):
         damaged = bytearray(content)
         if rng.random() < 0.5:
@@ -149,7 +149,7 @@ def test_damaged_files_give_a_sentence(saved):
         else:
             damaged = damaged[: rng.integers(len(damaged))]
         with pytest.raises(GPECError, match=r"sent\.gpec") as caught:
-            library.open_upload(uploaded(bytes(damaged)), "sent.gpec")
+            cache.open_upload(uploaded(bytes(damaged)), "sent.gpec")
         assert "upload" not in str(caught.value)
         assert "Traceback" not in str(caught.value)
 
@@ -171,36 +171,36 @@ def test_damaged_files_give_a_sentence(saved):
 )
 def test_parts_that_do_not_fit_are_refused(saved, changes):
     with pytest.raises(CorruptFileError, match=r"^odd\.gpec: Explanation\.\w+ .*; save the file again"):
-        read_opened(saved(**changes), "odd.gpec")
+        read_file(saved(**changes), "odd.gpec")
 
 
 def test_one_row_alone_is_refused_with_the_remedy(tmp_path):
     path = tmp_path / "one.gpec"
     explanation()[0].save(path)
     with pytest.raises(InputError, match=r"save e\[\[0\]\]"):
-        read_opened(path, "one.gpec")
+        read_file(path, "one.gpec")
 
 
 def test_what_is_not_there(tmp_path):
     with pytest.raises(InputError, match="no file"):
-        Library().open_path(tmp_path / "nothing.gpec")
+        FileCache().open_path(tmp_path / "nothing.gpec")
     with pytest.raises(InputError, match="open it again"):
-        Library().get("some key")
+        FileCache().get("some key")
     with pytest.raises(CorruptFileError, match="arrive whole"):
-        Library().open_upload("data:;base64,a", "x")
+        FileCache().open_upload("data:;base64,a", "x")
 
 
 def test_the_least_recently_used_file_is_let_go(saved):
-    library, path = Library(), saved()
-    keys = [library.open_path(path)[0] for _ in range(8)]
-    library.get(keys[0])
-    library.open_path(path)
-    library.get(keys[0])
+    cache, path = FileCache(), saved()
+    keys = [cache.open_path(path)[0] for _ in range(8)]
+    cache.get(keys[0])
+    cache.open_path(path)
+    cache.get(keys[0])
     with pytest.raises(InputError, match="no longer held by the page"):
-        library.get(keys[1])
+        cache.get(keys[1])
 
 
-def judged(tmp_path, firm):
+def has_intervals(tmp_path, firm):
     """Rows of which the given share of the attributions is firm: one firm feature beside an unclear one."""
     firm = np.asarray(firm)
     values = np.column_stack((firm, 1 - firm))
@@ -211,31 +211,31 @@ def judged(tmp_path, firm):
         data=np.column_stack((np.arange(len(firm)) * 1.5, np.array(["Ann", "Bob", "Cy", "Di", "Ed"], dtype=object))),
         feature_names=["age", "name"],
     ).save(path)  # fmt: skip
-    return read_opened(path, "judged.gpec")
+    return read_file(path, "judged.gpec")
 
 
 def test_rows_are_sorted_by_trust(tmp_path):
-    opened = judged(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
-    np.testing.assert_allclose(opened.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
-    assert gpec.intervals.trust.row_levels(opened.firm).tolist() == ["medium", "high", "low", "high", "low"]
-    assert selected_rows(opened, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
-    assert selected_rows(opened, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
-    assert selected_rows(opened, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
+    file = has_intervals(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
+    np.testing.assert_allclose(file.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
+    assert gpec.intervals.trust.row_levels(file.firm).tolist() == ["medium", "high", "low", "high", "low"]
+    assert selected_rows(file, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
+    assert selected_rows(file, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
+    assert selected_rows(file, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
     with pytest.raises(InputError, match="order='upside down' is not one of"):
-        selected_rows(opened, 0, "", ALL, "upside down")
+        selected_rows(file, 0, "", ALL, "upside down")
 
 
 @pytest.mark.parametrize(
     ("text", "found"), [("bob", [1]), ("age=4.5", [3]), ("NAME=cy age=3", [2]), ("nobody", []), ("  ", [0, 1, 2, 3, 4])]
 )
 def test_rows_are_searched_by_all_words(tmp_path, text, found):
-    assert selected_rows(judged(tmp_path, [0.5] * 5), 0, text, ALL, "file").tolist() == found
+    assert selected_rows(has_intervals(tmp_path, [0.5] * 5), 0, text, ALL, "file").tolist() == found
 
 
 def test_classes_have_their_own_trust(saved):
-    opened = read_opened(saved(classes=4), "x")
-    assert opened.outputs == CLASSES
-    e, firm = opened.of_output(2)
+    file = read_file(saved(classes=4), "x")
+    assert file.outputs == CLASSES
+    e, firm = file.of_output(2)
     assert e.shape == (5, 3)
     np.testing.assert_array_equal(firm, gpec.intervals.trust.firm_share(explanation(classes=4)[:, :, 2]))
 
@@ -252,7 +252,7 @@ def test_bars_and_table_show_the_numbers():
     texts = everything(table(e, ["a", "b"], features))
     assert number(e.values[1, features[0]], e.values, sign=True) in texts
     assert len([text for text in texts if " to " in text]) == 6
-    assert not [text for text in everything(table(e, ["a", "b"], features, judged=False)) if " to " in text]
+    assert not [text for text in everything(table(e, ["a", "b"], features, has_intervals=False)) if " to " in text]
 
 
 def test_markup_stays_text():
@@ -278,6 +278,6 @@ def test_rows_are_found_by_missing_values_and_names(tmp_path):
         n=3, d=2, data=data, feature_names=["a", "b"], row_names=np.array(["r", None, pd.NaT], dtype=object)
     )
     e.save(tmp_path / "e.gpec")
-    opened = read_opened(tmp_path / "e.gpec", "e.gpec")
-    assert opened.labels == ["r", "missing", "missing"]
-    assert opened.texts == ["r a=missing b=missing", "missing a=missing b=1.5", "missing a=x b=missing"]
+    file = read_file(tmp_path / "e.gpec", "e.gpec")
+    assert file.labels == ["r", "missing", "missing"]
+    assert file.texts == ["r a=missing b=missing", "missing a=missing b=1.5", "missing a=x b=missing"]

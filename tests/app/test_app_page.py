@@ -16,7 +16,7 @@ import pytest
 from page_helpers import served
 
 from explanation_helpers import explanation
-from gpec.app import _opened, make_app
+from gpec.app import _files, make_app
 from gpec.app._controls import SLIDERS
 from gpec.app._server import sentence, serve
 from gpec.errors import GPECError, InputError, MissingExtraError
@@ -62,7 +62,7 @@ def test_every_control_says_what_it_does(page):
     assert all(len(text.split()) < 20 for text in helps)
     ids = [c["props"]["id"] for c in found if "id" in c["props"]]
     assert len(ids) == len(set(ids))
-    assert {"place", "model", "meaning", "feature", "surface", "upload", *(dial.name for dial in SLIDERS)} <= set(ids)
+    assert {"dataset", "model", "meaning", "feature", "surface", "upload", *(dial.name for dial in SLIDERS)} <= set(ids)
 
 
 def test_debugging_is_off(page):
@@ -146,7 +146,7 @@ def test_errors_become_sentences(caplog):
 
 
 def test_the_limit_of_the_script_is_that_of_the_server():
-    script = os.path.join(os.path.dirname(_opened.__file__), "assets", "upload.js")
+    script = os.path.join(os.path.dirname(_files.__file__), "assets", "upload.js")
     with open(script, encoding="utf-8") as file:
         (product,) = re.findall(r"largest = (\d+) \* 1024 \* 1024", file.read())
-    assert int(product) * 2**20 == _opened.LARGEST_UPLOAD
+    assert int(product) * 2**20 == _files.LARGEST_UPLOAD

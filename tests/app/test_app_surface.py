@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import kstest
 
 import gpec
-from gpec.app._answers import noisy_shapley, shapley_of_two
 from gpec.app._controls import SLIDERS, controls_from
-from gpec.app._scenes import FORMULA, MODELS, SCENES, place_of, train
+from gpec.app._datasets import DATASETS, FORMULA, MODELS, load_dataset, train
+from gpec.app._shapley import noisy_shapley, shapley_of_two
 from gpec.app._surface import ALIKE, PAPER, SIMILAR, Controls, fit_of, reading_at, surface_of
 from gpec.datasets import linear_boundary
 from gpec.errors import InputError
 
-LINE = Controls(place="line", model=FORMULA, n_boundary=100)
+LINE = Controls(dataset="line", model=FORMULA, n_boundary=100)
 
 
 def twisted(X):
@@ -71,7 +71,7 @@ def test_the_explainer_is_the_exact_one():
     controls = replace(LINE, noise=0.0)
     fit, settings = fit_of(controls), {"kernel": "weg", "similar": None, "n_boundary": 50, "n_explained": 20}
     other = gpec.GPEC(fit.model, "exact", background=fit.background, random_state=0, progress=False, **settings)
-    own = other.fit(place_of("line").X).explain(np.array([[1.0, -2.0]]))
+    own = other.fit(load_dataset("line").X).explain(np.array([[1.0, -2.0]]))
     reading = reading_at(controls, (1.0, -2.0), 1)
     assert reading.e.values == pytest.approx(own.values[0, 1], abs=1e-9)
 
@@ -96,7 +96,7 @@ def test_the_paper_s_interval_is_made_of_both_parts():
 def test_distance_to_a_line():
     """The nearest point of x2 = x1, in standard deviations of both features, by plain geometry."""
     controls = replace(LINE, n_boundary=600)
-    sd = place_of("line").X.std(axis=0)
+    sd = load_dataset("line").X.std(axis=0)
     t = np.linspace(-10, 10, 20_001)
     point = (4.0, -3.0)
     expected = np.hypot((t - point[0]) / sd[0], (t - point[1]) / sd[1]).min()
@@ -108,7 +108,7 @@ def test_the_ball_is_where_the_kernel_is_high():
     controls = replace(LINE, lam=1.0, rho=100.0, n_boundary=600)
     surface = surface_of(controls)
     reading = reading_at(controls, (0.0, 0.0), 0)
-    sd = place_of("line").X.std(axis=0)
+    sd = load_dataset("line").X.std(axis=0)
     X, Y = np.meshgrid(surface.fine_x / sd[0], surface.fine_y / sd[1])
     direction = np.array([1 / sd[0], 1 / sd[1]])
     foot = np.abs(X * direction[0] + Y * direction[1]) / np.linalg.norm(direction)
@@ -167,24 +167,25 @@ def test_similar_rows_go_the_way_of_the_step():
     assert len(reading_at(LINE, point, 0).similar) == 0
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", DATASETS)
 def test_every_place_has_two_classes_and_a_model(name):
-    place = place_of(name)
-    assert place.X.shape == (len(place.y), 2)
-    assert set(place.y) == {0, 1}
-    kind = FORMULA if place.score is not None else "svm"
-    labels = (train(place, kind, 1.0).predict_proba(place.X)[:, 1] > 0.5).astype(int)
-    assert (labels == place.y).mean() > (0.999 if kind == FORMULA else 0.85)
+    dataset = load_dataset(name)
+    assert dataset.X.shape == (len(dataset.y), 2)
+    assert set(dataset.y) == {0, 1}
+    kind = FORMULA if dataset.score is not None else "svm"
+    labels = (train(dataset, kind, 1.0).predict_proba(dataset.X)[:, 1] > 0.5).astype(int)
+    assert (labels == dataset.y).mean() > (0.999 if kind == FORMULA else 0.85)
 
 
 @pytest.mark.parametrize("kind", list(MODELS)[1:])
 def test_regularisation_makes_models_smoother(kind):
     """Less of the noise in the labels is learned by heart."""
-    place = place_of("moons")
-    flipped = np.random.default_rng(0).random(len(place.y)) < 0.15
-    noisy = replace(place, y=np.where(flipped, 1 - place.y, place.y))
+    dataset = load_dataset("moons")
+    flipped = np.random.default_rng(0).random(len(dataset.y)) < 0.15
+    noisy = replace(dataset, y=np.where(flipped, 1 - dataset.y, dataset.y))
     by_heart = [
-        ((train(noisy, kind, strength).predict_proba(place.X)[:, 1] > 0.5) == noisy.y).mean() for strength in (0.0, 4.0)
+        ((train(noisy, kind, strength).predict_proba(dataset.X)[:, 1] > 0.5) == noisy.y).mean()
+        for strength in (0.0, 4.0)
     ]
     assert by_heart[0] > by_heart[1] + 0.02
 
@@ -192,25 +193,25 @@ def test_regularisation_makes_models_smoother(kind):
 def test_the_line_is_that_of_the_data_sets():
     X = np.random.default_rng(1).uniform(-9, 9, (50, 2))
     expected = linear_boundary(10, sharpness=1.0).model.predict_proba(X)
-    np.testing.assert_allclose(train(place_of("line"), FORMULA, 1.0).predict_proba(X), expected, atol=1e-12)
+    np.testing.assert_allclose(train(load_dataset("line"), FORMULA, 1.0).predict_proba(X), expected, atol=1e-12)
 
 
 def test_a_model_without_a_boundary():
     with pytest.raises(InputError, match="no boundary; lower the regularisation"):
-        surface_of(Controls(place="iris", model="forest", regularisation=4.0))
+        surface_of(Controls(dataset="iris", model="forest", regularisation=4.0))
 
 
 def test_a_table_has_no_formula():
     with pytest.raises(InputError, match="no formula"):
-        train(place_of("iris"), FORMULA, 1.0)
+        train(load_dataset("iris"), FORMULA, 1.0)
 
 
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: place_of("nowhere"), "nowhere"),
-        (lambda: train(place_of("line"), "oracle", 1.0), "oracle"),
-        (lambda: train(place_of("line"), "svm", 40.0), "40"),
+        (lambda: load_dataset("nowhere"), "nowhere"),
+        (lambda: train(load_dataset("line"), "oracle", 1.0), "oracle"),
+        (lambda: train(load_dataset("line"), "svm", 40.0), "40"),
         (lambda: Controls(meaning="other"), "other"),
         (lambda: Controls(added=((0.0, 0.0),) * 31), "30"),
     ],
@@ -221,9 +222,9 @@ def test_what_cannot_be_is_refused(make, word):
 
 
 def test_sliders_say_what_they_stand_for():
-    places = {dial.name: dial.shown(getattr(Controls(), dial.name)) for dial in SLIDERS}
-    chosen = {"place": "line", "model": "svm", "meaning": PAPER}
-    controls = controls_from(chosen, {**places, "lam": log10(2.0), "n_boundary": 150.0}, [[1, 2]])
+    positions = {dial.name: dial.shown(getattr(Controls(), dial.name)) for dial in SLIDERS}
+    chosen = {"dataset": "line", "model": "svm", "meaning": PAPER}
+    controls = controls_from(chosen, {**positions, "lam": log10(2.0), "n_boundary": 150.0}, [[1, 2]])
     assert controls.lam == pytest.approx(2.0)
     assert controls.n_boundary == 150
     assert controls.added == ((1.0, 2.0),)

@@ -66,7 +66,7 @@ def test_rows_that_cannot_be_explained(files):
 def test_a_new_fit_is_kept_where_that_of_a_table_is(files, monkeypatch):
     words = ["--background", "train.csv", *QUICK]
     with monkeypatch.context() as patch:
-        patch.setattr("gpec.distributed._running.explain_file", stop)
+        patch.setattr("gpec.distributed._scheduler.explain_file", stop)
         stopped = explain(*words, "--checkpoint", "work")
     assert stopped.exit_code == 130
     assert "What was computed is kept in work; the same command goes on from there." in stopped.stderr
@@ -98,7 +98,7 @@ def test_wrong_usage(files, words, message):
 
 
 def test_no_scheduler_there(files, monkeypatch):
-    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    monkeypatch.setattr("gpec.distributed._scheduler._SECONDS", 0.5)
     done = explain("--fitted", "g.gpec", "--scheduler", "tcp://127.0.0.1:9")
     assert done.exit_code == 1
     assert "There is no scheduler at tcp://127.0.0.1:9" in done.stderr
@@ -119,7 +119,7 @@ def test_a_scheduler_for_a_single_table(folder):
 
 @pytest.mark.parametrize("case", ["no scheduler", "files of somebody else"])
 def test_refused_before_the_fit(files, monkeypatch, case):
-    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    monkeypatch.setattr("gpec.distributed._scheduler._SECONDS", 0.5)
 
     def never(*_, **__):
         raise AssertionError
@@ -137,7 +137,7 @@ def test_refused_before_the_fit(files, monkeypatch, case):
 
 
 def test_stopped_by_the_user(files, monkeypatch):
-    monkeypatch.setattr("gpec.distributed._running.explain_file", stop)
+    monkeypatch.setattr("gpec.distributed._scheduler.explain_file", stop)
     done = explain("--fitted", "g.gpec")
     assert done.exit_code == 130
     assert "Stopped. 0 of 2 partitions are done and kept in" in done.stderr

@@ -21,7 +21,7 @@ def impatient(monkeypatch):
     def open_remote(address, *_):
         return RemoteModel(address, waits=(), timeout=10.0)
 
-    monkeypatch.setattr("gpec.cli._work.open_model", open_remote)
+    monkeypatch.setattr("gpec.cli._run.open_model", open_remote)
     monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
     monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 2_000)
 

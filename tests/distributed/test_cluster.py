@@ -183,10 +183,10 @@ def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_pa
 
 
 def test_an_error_of_a_task_is_not_taken_for_a_lost_scheduler(fitted, parquet, tmp_path, client, monkeypatch):
-    def broken(job, question):
+    def broken(job, task):
         raise distributed.comm.CommClosedError("a connection of its own")
 
-    monkeypatch.setattr("gpec.distributed._running._explain_there", broken)
+    monkeypatch.setattr("gpec.distributed._scheduler._explain_there", broken)
     with pytest.raises(distributed.comm.CommClosedError, match="a connection of its own"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 
@@ -267,7 +267,7 @@ def test_a_cluster_without_the_package(scheduler, who):
 
 
 def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpec.distributed._running._SECONDS", 0.5)
+    monkeypatch.setattr("gpec.distributed._scheduler._SECONDS", 0.5)
     with pytest.raises(ClusterError, match=r"^There is no scheduler at tcp://127.0.0.1:9 .*'dask scheduler'"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler="tcp://127.0.0.1:9")
     assert not (tmp_path / "out").exists()

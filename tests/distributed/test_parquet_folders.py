@@ -9,8 +9,8 @@ import pytest
 
 import gpec
 from gpec.distributed import _file, explain_parquet
-from gpec.distributed._partition import Place
-from gpec.distributed._question import Question
+from gpec.distributed._partition import Partition
+from gpec.distributed._task import ExplainTask
 from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingExtraError, ParameterTypeError
 from gpec.explainers import ShapleySampling
 from small_models import curved, slopes
@@ -172,9 +172,9 @@ def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target):
     """As one that was at work when another task of its run failed, and ends after another run took the folder."""
     explain_parquet(fitted, parquet, target, attribution="posterior")
     before = contents(target)
-    late = _file.Job(Place(0, PARTS[0]), parquet / PARTS[0], target, "the stamp of another run")
+    late = _file.Job(Partition(0, PARTS[0]), parquet / PARTS[0], target, "the stamp of another run")
     with pytest.raises(CheckpointError, match=r"is of another run by now; what this one found for part\.0"):
-        _file.explain_file(Question.of(fitted, "explainer", 0.95, "raise"), late)
+        _file.explain_file(ExplainTask.of(fitted, "explainer", 0.95, "raise"), late)
     assert contents(target) == before
     assert not list(target.glob(".*"))
 
@@ -182,13 +182,13 @@ def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target):
 def test_stopped_by_the_user(fitted, parquet, target, monkeypatch):
     explain_file, asked = _file.explain_file, []
 
-    def stopping(question, job):
+    def stopping(task, job):
         asked.append(job)
         if len(asked) == 3:
             raise KeyboardInterrupt
-        return explain_file(question, job)
+        return explain_file(task, job)
 
-    monkeypatch.setattr("gpec.distributed._running.explain_file", stopping)
+    monkeypatch.setattr("gpec.distributed._scheduler.explain_file", stopping)
     with pytest.raises(KeyboardInterrupt) as caught:
         explain_parquet(fitted, parquet, target)
     assert caught.value.__notes__ == [

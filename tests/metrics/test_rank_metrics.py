@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from gpec.errors import GPECError
-from gpec.metrics import rank_correlation, rank_stability
+from gpec.errors import GPECError, ParameterTypeError
+from gpec.metrics import rank_correlation, rank_stability, rejection_curve
 
 RNG = np.random.default_rng
 
@@ -16,21 +16,21 @@ RNG = np.random.default_rng
 @pytest.mark.parametrize("ties", [False, True])
 def test_correlation_is_that_of_scipy_in_each_feature(ties):
     rng = RNG(0)
-    said = rng.integers(0, 5, (30, 4, 2)) if ties else rng.normal(size=(30, 4, 2))
-    actual = said + rng.normal(size=said.shape)
-    expected = [[spearmanr(said[:, f, o], actual[:, f, o]).statistic for o in range(2)] for f in range(4)]
-    assert rank_correlation(said, actual, by_feature=True) == pytest.approx(np.array(expected), rel=1e-12)
-    assert rank_correlation(said, actual) == pytest.approx(np.mean(expected), rel=1e-12)
-    assert rank_correlation(said[:, 0, 0], actual[:, 0, 0]) == pytest.approx(expected[0][0], rel=1e-12)
-    assert isinstance(rank_correlation(said[:, 0, 0], actual[:, 0, 0], by_feature=True), float)
+    uncertainty = rng.integers(0, 5, (30, 4, 2)) if ties else rng.normal(size=(30, 4, 2))
+    actual = uncertainty + rng.normal(size=uncertainty.shape)
+    expected = [[spearmanr(uncertainty[:, f, o], actual[:, f, o]).statistic for o in range(2)] for f in range(4)]
+    assert rank_correlation(uncertainty, actual, by_feature=True) == pytest.approx(np.array(expected), rel=1e-12)
+    assert rank_correlation(uncertainty, actual) == pytest.approx(np.mean(expected), rel=1e-12)
+    assert rank_correlation(uncertainty[:, 0, 0], actual[:, 0, 0]) == pytest.approx(expected[0][0], rel=1e-12)
+    assert isinstance(rank_correlation(uncertainty[:, 0, 0], actual[:, 0, 0], by_feature=True), float)
 
 
 def test_differences_between_features_do_not_count():
     rng = RNG(1)
     scale = 10.0 ** np.arange(5)
-    said, actual = rng.random((400, 5)) * scale, rng.random((400, 5)) * scale
-    assert spearmanr(said.ravel(), actual.ravel()).statistic > 0.9
-    assert abs(rank_correlation(said, actual)) < 0.1
+    uncertainty, actual = rng.random((400, 5)) * scale, rng.random((400, 5)) * scale
+    assert spearmanr(uncertainty.ravel(), actual.ravel()).statistic > 0.9
+    assert abs(rank_correlation(uncertainty, actual)) < 0.1
 
 
 def test_any_increasing_change_keeps_the_order():
@@ -42,47 +42,49 @@ def test_any_increasing_change_keeps_the_order():
 @pytest.mark.parametrize("scale", [1.0, 0.3, 1e-200, 1e200])
 def test_whole_weights_of_a_correlation_are_repetitions(scale):
     rng = RNG(3)
-    said, actual = rng.integers(0, 6, (25, 3)), rng.normal(size=(25, 3))
+    uncertainty, actual = rng.integers(0, 6, (25, 3)), rng.normal(size=(25, 3))
     counts = rng.integers(0, 4, 25)
-    expected = rank_correlation(np.repeat(said, counts, axis=0), np.repeat(actual, counts, axis=0), by_feature=True)
-    result = rank_correlation(said, actual, by_feature=True, weights=scale * counts)
+    expected = rank_correlation(
+        np.repeat(uncertainty, counts, axis=0), np.repeat(actual, counts, axis=0), by_feature=True
+    )
+    result = rank_correlation(uncertainty, actual, by_feature=True, weights=scale * counts)
     assert result == pytest.approx(expected, rel=1e-10)
-    assert expected != pytest.approx(rank_correlation(said, actual, by_feature=True), rel=1e-3)
+    assert expected != pytest.approx(rank_correlation(uncertainty, actual, by_feature=True), rel=1e-3)
 
 
 def test_constant_features_are_left_out():
     rng = RNG(4)
-    said, actual = rng.normal(size=(20, 4)), rng.normal(size=(20, 4))
-    said[:, 1], actual[:, 2] = 0.1, -0.3
-    result = rank_correlation(said, actual, by_feature=True)
+    uncertainty, actual = rng.normal(size=(20, 4)), rng.normal(size=(20, 4))
+    uncertainty[:, 1], actual[:, 2] = 0.1, -0.3
+    result = rank_correlation(uncertainty, actual, by_feature=True)
     assert np.isnan(result).tolist() == [False, True, True, False]
-    assert rank_correlation(said, actual) == pytest.approx((result[0] + result[3]) / 2, rel=1e-12)
-    assert np.isnan(rank_correlation(said[:, 1:3], actual[:, 1:3]))
+    assert rank_correlation(uncertainty, actual) == pytest.approx((result[0] + result[3]) / 2, rel=1e-12)
+    assert np.isnan(rank_correlation(uncertainty[:, 1:3], actual[:, 1:3]))
     assert np.isnan(rank_correlation([1.0], [2.0]))
     # the only row that differs weighs nothing
-    said[7, 1] = 5.0
+    uncertainty[7, 1] = 5.0
     weights = rng.random(20) * (np.arange(20) != 7)
-    assert np.isnan(rank_correlation(said[:, 1], actual[:, 1], weights=weights))
+    assert np.isnan(rank_correlation(uncertainty[:, 1], actual[:, 1], weights=weights))
 
 
 @pytest.mark.parametrize(
-    ("said", "actual", "weights", "words"),
+    ("uncertainty", "actual", "weights", "words"),
     [
-        (np.ones((4, 2)), np.ones((4, 3)), None, "said, actual have the shapes"),
-        (np.ones((4, 2)), np.ones(4), None, "said, actual have the shapes"),
+        (np.ones((4, 2)), np.ones((4, 3)), None, "uncertainty, actual have the shapes"),
+        (np.ones((4, 2)), np.ones(4), None, "uncertainty, actual have the shapes"),
         (np.ones(4), [1.0, np.nan, 1.0, 1.0], None, "actual has nan"),
-        (np.ones((0, 3)), np.ones((0, 3)), None, "said is empty"),
+        (np.ones((0, 3)), np.ones((0, 3)), None, "uncertainty is empty"),
         (1.0, 2.0, None, "single numbers"),
-        (["a"], [1.0], None, "said must be an array of real numbers"),
+        (["a"], [1.0], None, "uncertainty must be an array of real numbers"),
         (np.ones((4, 2)), np.ones((4, 2)), np.ones((4, 2)), "weights has the shape"),
         (np.ones((4, 2)), np.ones((4, 2)), np.zeros(4), "weights are all 0"),
         (np.ones((4, 2)), np.ones((4, 2)), [1, 1, 1, -1], "weights has -1.0"),
     ],
     ids=range(9),
 )
-def test_a_correlation_that_cannot_be_had(said, actual, weights, words):
+def test_a_correlation_that_cannot_be_had(uncertainty, actual, weights, words):
     with pytest.raises(GPECError, match=words):
-        rank_correlation(said, actual, weights=weights)
+        rank_correlation(uncertainty, actual, weights=weights)
 
 
 # rank_stability
@@ -203,3 +205,13 @@ def test_a_stability_that_cannot_be_had(change, words):
     assert rank_stability(**good) == pytest.approx(1.0)
     with pytest.raises(GPECError, match=words):
         rank_stability(**{**good, **change})
+
+
+def test_the_former_name_of_the_uncertainty():
+    width, error = [1.0, 2.0, 4.0, 3.0], [0.0, 2.0, 1.0, 5.0]
+    with pytest.warns(DeprecationWarning, match="said= is now called uncertainty="):
+        assert rank_correlation(said=width, actual=error) == rank_correlation(width, error)
+    with pytest.warns(DeprecationWarning, match="said= is now called uncertainty="):
+        assert rejection_curve(said=width, error=error).gain == rejection_curve(width, error).gain
+    with pytest.raises(ParameterTypeError, match="uncertainty must be an array of real numbers"):
+        rank_correlation(actual=error)

@@ -35,12 +35,12 @@ def test_areas_of_exponential_errors():
     assert curve.area == pytest.approx(2 - np.pi**2 / 6, abs=1e-3)
 
 
-def kept_error(share, said, error, weights):
+def remaining_error(share, uncertainty, error, weights):
     """Mean error of what is kept: walk from the least uncertain upwards, and take equals in equal parts."""
     left = (1 - share) * weights.sum()
     total = got = 0.0
-    for value in np.unique(said):
-        tied = said == value
+    for value in np.unique(uncertainty):
+        tied = uncertainty == value
         part = min(1.0, max(left - got, 0.0) / weights[tied].sum())
         total += part * (weights[tied] * error[tied]).sum()
         got += part * weights[tied].sum()
@@ -51,20 +51,20 @@ def kept_error(share, said, error, weights):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_curve_and_area_by_definition(ties, weighted):
     rng = np.random.default_rng([ties, weighted])
-    said = rng.integers(0, 4, 12).astype(float) if ties else rng.normal(size=12)
+    uncertainty = rng.integers(0, 4, 12).astype(float) if ties else rng.normal(size=12)
     error = rng.exponential(size=12)
     weights = rng.uniform(0.2, 3.0, 12) if weighted else np.ones(12)
-    curve = rejection_curve(said, error, weights=weights)
-    groups = len(np.unique(said))
+    curve = rejection_curve(uncertainty, error, weights=weights)
+    groups = len(np.unique(uncertainty))
     assert len(curve.shares) == len(curve.errors) == groups + 1
     assert curve.shares[0] == 0.0
     assert curve.shares[-1] == 1.0
     for share, kept in zip(curve.shares[:-1], curve.errors[:-1], strict=True):
-        assert kept == pytest.approx(kept_error(share, said, error, weights), rel=1e-9)
-    assert curve.errors[-1] == pytest.approx(kept_error(1 - 1e-9, said, error, weights), rel=1e-9)
-    for order, area in ((said, curve.area), (error, curve.oracle_area), (np.zeros(12), curve.random_area)):
+        assert kept == pytest.approx(remaining_error(share, uncertainty, error, weights), rel=1e-9)
+    assert curve.errors[-1] == pytest.approx(remaining_error(1 - 1e-9, uncertainty, error, weights), rel=1e-9)
+    for order, area in ((uncertainty, curve.area), (error, curve.oracle_area), (np.zeros(12), curve.random_area)):
         shares = rejection_curve(order, error, weights=weights).shares
-        parts = [quad(kept_error, a, b, args=(order, error, weights))[0] for a, b in pairwise(shares)]
+        parts = [quad(remaining_error, a, b, args=(order, error, weights))[0] for a, b in pairwise(shares)]
         assert area == pytest.approx(sum(parts), rel=1e-7)
     assert curve.oracle_area < curve.area
     possible = curve.random_area - curve.oracle_area
@@ -95,10 +95,14 @@ def test_nothing_to_gain_from_equal_errors():
 @pytest.mark.parametrize("scale", [1.0, 0.3, 1e-200])
 def test_whole_weights_are_repetitions_of_entries(scale):
     rng = np.random.default_rng(2)
-    said, error, counts = rng.normal(size=(5, 3)), rng.exponential(size=(5, 3)), np.array([[0], [1], [2], [5], [1]])
-    each = np.broadcast_to(counts, said.shape).ravel()
-    expected = rejection_curve(np.repeat(said.ravel(), each), np.repeat(error.ravel(), each))
-    result = rejection_curve(said, error, weights=scale * counts)
+    uncertainty, error, counts = (
+        rng.normal(size=(5, 3)),
+        rng.exponential(size=(5, 3)),
+        np.array([[0], [1], [2], [5], [1]]),
+    )
+    each = np.broadcast_to(counts, uncertainty.shape).ravel()
+    expected = rejection_curve(np.repeat(uncertainty.ravel(), each), np.repeat(error.ravel(), each))
+    result = rejection_curve(uncertainty, error, weights=scale * counts)
     assert result.shares == pytest.approx(expected.shares, abs=1e-12)
     assert result.errors == pytest.approx(expected.errors, rel=1e-12)
     for name in ("area", "oracle_area", "random_area", "gain"):
@@ -112,17 +116,17 @@ def test_one_entry():
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "weights", "words"),
+    ("uncertainty", "error", "weights", "words"),
     [
-        (np.ones(3), np.ones(4), None, "said, error have the shapes"),
-        ([1.0, np.nan], [1.0, 1.0], None, "said has nan"),
+        (np.ones(3), np.ones(4), None, "uncertainty, error have the shapes"),
+        ([1.0, np.nan], [1.0, 1.0], None, "uncertainty has nan"),
         ([1.0, 2.0], [1.0, np.inf], None, "error has inf"),
-        ([], [], None, "said is empty"),
+        ([], [], None, "uncertainty is empty"),
         ([1.0, 2.0], [1.0, 1.0], [0, 0], "weights are all 0"),
         ([1.0, 2.0], [1.0, 1.0], [1, 2, 3], "weights has the shape"),
     ],
     ids=range(6),
 )
-def test_a_curve_that_cannot_be_had(said, error, weights, words):
+def test_a_curve_that_cannot_be_had(uncertainty, error, weights, words):
     with pytest.raises(GPECError, match=words):
-        rejection_curve(said, error, weights=weights)
+        rejection_curve(uncertainty, error, weights=weights)

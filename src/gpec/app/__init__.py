@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from gpec._colors import LIGHT, css
-from gpec.app._opened import LARGEST_UPLOAD, Library
+from gpec.app._files import LARGEST_UPLOAD, FileCache
 from gpec.app._server import serve
 from gpec.errors import MissingExtraError
 
@@ -35,8 +35,8 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
         raise MissingExtraError('The page needs dash and plotly: pip install "gpec[app]".') from error
     from gpec.app import playground, your_data
 
-    library = Library()
-    names = [library.open_path(path) for path in files]
+    cache = FileCache()
+    names = [cache.open_path(path) for path in files]
     app: Any = Dash(
         "gpec",
         title="gpec",
@@ -61,7 +61,7 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
     hidden = [Output(f"page-{page}", "hidden") for page in _PAGES]
     app.clientside_callback(_TURN, *hidden, Input("page", "value"))
     playground.connect(app)
-    your_data.connect(app, library)
+    your_data.connect(app, cache)
     return app
 
 

@@ -66,7 +66,7 @@ def draw_comparison(rows: Explanation, labels: list[str], features: IntArray) ->
     )
 
 
-def table(rows: Explanation, labels: list[str], features: IntArray, *, judged: bool = True) -> Any:
+def table(rows: Explanation, labels: list[str], features: IntArray, *, has_intervals: bool = True) -> Any:
     """The same in numbers: the row's value, its attribution, and the interval with a word on its sign, or the noise."""
     shown = rows[:, features]
     (lower, upper), words = shown.interval(), trust_levels(shown)
@@ -76,14 +76,14 @@ def table(rows: Explanation, labels: list[str], features: IntArray, *, judged: b
         return html.Td(
             [
                 html.Div(value, className="attribution"),
-                html.Div(f"{low} to {high}" if judged else f"noise ± {number(shown.std[i, j], shown.values)}"),
-                html.Small(f"value {value_text(shown.data[i, j])}" + judged * f", trust {words[i, j]}"),
+                html.Div(f"{low} to {high}" if has_intervals else f"noise ± {number(shown.std[i, j], shown.values)}"),
+                html.Small(f"value {value_text(shown.data[i, j])}" + has_intervals * f", trust {words[i, j]}"),
             ]
         )
 
     head = html.Tr([html.Th("feature"), *(html.Th(f"row {label}") for label in labels)])
-    lines = [
+    body = [
         html.Tr([html.Th(str(name), scope="row"), *(cell(i, j) for i in range(len(labels)))])
         for j, name in enumerate(shown.feature_names)
     ]
-    return html.Table([html.Thead(head), html.Tbody(lines)], className="compared")
+    return html.Table([html.Thead(head), html.Tbody(body)], className="compared")

@@ -8,7 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from gpec.app._scenes import FORMULA, MODELS, REGULARISATION, SCENES
+from gpec.app._datasets import DATASETS, FORMULA, MODELS, REGULARISATION
 from gpec.app._surface import PAPER, SIMILAR, Controls
 
 __all__ = ["SLIDERS", "Dial", "choices", "controls_from", "dials"]
@@ -30,13 +30,13 @@ class Dial:
 
     def shown(self, value: float) -> float:
         """Where the slider stands for a value; to the nearest step."""
-        place = log10(value) if self.power else value
-        return round(self.least + self.step * round((place - self.least) / self.step), 6)
+        position = log10(value) if self.power else value
+        return round(self.least + self.step * round((position - self.least) / self.step), 6)
 
-    def meant(self, place: float) -> float:
+    def meant(self, position: float) -> float:
         """What the slider says where it stands, within its range."""
-        place = min(max(float(place), self.least), self.most)
-        return 10.0**place if self.power else place
+        position = min(max(float(position), self.least), self.most)
+        return 10.0**position if self.power else position
 
 
 SLIDERS = (
@@ -55,9 +55,9 @@ SLIDERS = (
 )  # fmt: skip
 
 
-def controls_from(chosen: dict[str, Any], places: dict[str, float], added: list[Any] | None) -> Controls:
+def controls_from(chosen: dict[str, Any], positions: dict[str, float], added: list[Any] | None) -> Controls:
     """What the controls say: words of the choices, where the sliders stand, and the rows that were added."""
-    numbers: dict[str, Any] = {dial.name: dial.meant(places[dial.name]) for dial in SLIDERS}
+    numbers: dict[str, Any] = {dial.name: dial.meant(positions[dial.name]) for dial in SLIDERS}
     numbers["n_boundary"] = round(numbers["n_boundary"])
     rows = tuple((float(x), float(y)) for x, y in added or ())
     return Controls(**chosen, **numbers, added=rows)
@@ -66,14 +66,14 @@ def controls_from(chosen: dict[str, Any], places: dict[str, float], added: list[
 def choices() -> list[Any]:
     """Drop-down lists and switches."""
     closed: Any = {"clearable": False, "searchable": False}
-    place = dcc.Dropdown(SCENES, _START.place, id="place", **closed)
+    position = dcc.Dropdown(DATASETS, _START.dataset, id="dataset", **closed)
     model = dcc.Dropdown(MODELS, _START.model, id="model", **closed)
     meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
     meaning = dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True)
     about = "How little is known of the explanation here, or how much it changes among similar rows."
     feature = dcc.RadioItems([], 0, id="feature", inline=True)
     return [
-        _labelled("Place", "A boundary drawn by a formula, or a table with two features.", place),
+        _labelled("Data", "A boundary given by a formula, or a table with two features.", position),
         _labelled("Model", "What is explained; only a formula can be its own model.", model),
         _labelled("Meaning of the interval", about, meaning),
         _labelled("Feature", "Whose attribution the colours are about.", feature),
@@ -81,7 +81,7 @@ def choices() -> list[Any]:
 
 
 def models_for(has_formula: bool) -> list[dict[str, Any]]:
-    """The models that a place can have."""
+    """The models that a data set can have."""
     return [
         {"label": label, "value": word, "disabled": word == FORMULA and not has_formula}
         for word, label in MODELS.items()

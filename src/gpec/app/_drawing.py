@@ -83,7 +83,7 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
             "ticks": "outside",
             "tickcolor": GREY,
         }
-        for name, values in zip(surface.place.names, (surface.x, surface.y), strict=True)
+        for name, values in zip(surface.dataset.names, (surface.x, surface.y), strict=True)
     ]
     margin = {"l": 54, "r": 4, "t": 6, "b": 44}
     return go.Figure(traces, layout(*axes, margin=margin, showlegend=False, uirevision="same"))

@@ -9,7 +9,7 @@ import numpy as np
 from dash import html
 
 from gpec._numbers import answer_text, number, share_text
-from gpec.app._opened import Opened
+from gpec.app._files import OpenFile
 from gpec.errors import InputError
 from gpec.intervals.trust import row_levels
 from gpec.typing import IntArray
@@ -25,43 +25,43 @@ ORDERS = {
 PAGE = 20
 
 
-def selected_rows(opened: Opened, output: int, text: str, levels: Sequence[str], order: str) -> IntArray:
+def selected_rows(file: OpenFile, output: int, text: str, levels: Sequence[str], order: str) -> IntArray:
     """Rows that hold every word of ``text`` and have one of the levels, in this order."""
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not one of {list(ORDERS)}.")
-    firm = opened.of_output(output)[1]
-    kept = np.isin(row_levels(firm), list(levels))
+    firm = file.of_output(output)[1]
+    selected = np.isin(row_levels(firm), list(levels))
     words = text.lower().split()
     if words:
-        kept &= np.array([all(word in row for word in words) for row in opened.texts], dtype=bool)
-    rows = np.flatnonzero(kept)
+        selected &= np.array([all(word in row for word in words) for row in file.texts], dtype=bool)
+    rows = np.flatnonzero(selected)
     if order == "file":
         return rows
     sign = 1.0 if order == "least" else -1.0
     return np.asarray(rows[np.argsort(sign * firm[rows], kind="stable")])
 
 
-def rows_table(opened: Opened, output: int, rows: IntArray, picked: list[int]) -> Any:
+def rows_table(file: OpenFile, output: int, rows: IntArray, picked: list[int]) -> Any:
     """One line for each row, with a button to choose it."""
-    e, firm = opened.of_output(output)
+    e, firm = file.of_output(output)
     words = row_levels(firm)
     answered = e.predictions is not None
-    head = ["", "row", "trust" * opened.judged, "", "answer" * answered, "largest attribution"]
-    lines = []
+    head = ["", "row", "trust" * file.has_intervals, "", "answer" * answered, "largest attribution"]
+    body = []
     for i in rows.tolist():
         largest = int(np.abs(e.values[i]).argmax())
         answer = "" if e.predictions is None else answer_text(e.predictions[i], e.output_names is not None)
         chosen = i in picked
-        spoken: Any = {"aria-label": f"compare row {opened.labels[i]}", "aria-pressed": str(chosen).lower()}
+        spoken: Any = {"aria-label": f"compare row {file.labels[i]}", "aria-pressed": str(chosen).lower()}
         look = "pick chosen" if chosen else "pick"
         button = html.Button("✓" if chosen else "compare", id={"pick": i}, className=look, **spoken)
         cells = [
             html.Td(button),
-            html.Td(opened.labels[i], className="name"),
-            html.Td(share_text(firm[i]) if opened.judged else "", className="firm"),
-            html.Td(html.Span(words[i], className=f"level {words[i]}") if opened.judged else ""),
+            html.Td(file.labels[i], className="name"),
+            html.Td(share_text(firm[i]) if file.has_intervals else "", className="firm"),
+            html.Td(html.Span(words[i], className=f"level {words[i]}") if file.has_intervals else ""),
             html.Td(answer),
             html.Td(f"{e.feature_names[largest]} {number(e.values[i, largest], sign=True)}"),
         ]
-        lines.append(html.Tr(cells, className="chosen" if chosen else ""))
-    return html.Table([html.Thead(html.Tr([html.Th(title) for title in head])), html.Tbody(lines)], className="rows")
+        body.append(html.Tr(cells, className="chosen" if chosen else ""))
+    return html.Table([html.Thead(html.Tr([html.Th(title) for title in head])), html.Tbody(body)], className="rows")

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from gpec.app._answers import Answers, noisy_shapley
-from gpec.app._scenes import Place, place_of, train
+from gpec.app._datasets import Dataset, load_dataset, train
+from gpec.app._shapley import NoisyExplainer, noisy_shapley
 from gpec.boundary import BisectionSampler, BoundarySample
 from gpec.data import Schema
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError, NoiseFloorWarning
@@ -44,7 +44,7 @@ _FADED = 3.0  # length of a part that learning has switched off, so that its sli
 class Controls:
     """What the controls of the playground say."""
 
-    place: str = "sine"
+    dataset: str = "sine"
     model: str = "network"
     regularisation: float = 1.0
     meaning: str = PAPER
@@ -64,7 +64,7 @@ class Controls:
     @property
     def of_model(self) -> Controls:
         """What the model depends on."""
-        return self.only("place", "model", "regularisation")
+        return self.only("dataset", "model", "regularisation")
 
     def only(self, *names: str) -> Controls:
         """The same in these parts, and the defaults in all others."""
@@ -75,7 +75,7 @@ class Controls:
 class Surface:
     """The picture in numbers; arrays over a grid are ``(y, x)``, and lines need a finer one."""
 
-    place: Place
+    dataset: Dataset
     x: FloatArray
     y: FloatArray
     width: FloatArray  # (y, x, feature)
@@ -105,22 +105,22 @@ class Reading:
 
 @lru_cache(maxsize=32)
 def _model(key: Controls) -> Any:
-    return train(place_of(key.place), key.model, key.regularisation)
+    return train(load_dataset(key.dataset), key.model, key.regularisation)
 
 
-def _explainer(controls: Controls) -> Answers:
-    place, model = place_of(controls.place), _model(controls.of_model)
-    return noisy_shapley(lambda rows: model.predict_proba(rows)[:, 1], place.X[-_BACKGROUND:], controls.noise, _SEED)
+def _explainer(controls: Controls) -> NoisyExplainer:
+    dataset, model = load_dataset(controls.dataset), _model(controls.of_model)
+    return noisy_shapley(lambda rows: model.predict_proba(rows)[:, 1], dataset.X[-_BACKGROUND:], controls.noise, _SEED)
 
 
 @lru_cache(maxsize=64)
 def _boundary(key: Controls) -> BoundarySample:
-    place, model = place_of(key.place), _model(key.of_model)
+    dataset, model = load_dataset(key.dataset), _model(key.of_model)
     with warnings.catch_warnings():  # the page says how many were found
         warnings.simplefilter("ignore", FewBoundaryPointsWarning)
         try:
             return BisectionSampler(rows="box").sample(
-                model, place.X, key.n_boundary, random_state=_SEED, progress=False
+                model, dataset.X, key.n_boundary, random_state=_SEED, progress=False
             )
         except BoundaryNotFoundError as error:
             raise InputError(
@@ -130,32 +130,32 @@ def _boundary(key: Controls) -> BoundarySample:
 
 @lru_cache(maxsize=16)
 def _probability(key: Controls) -> FloatArray:
-    _, _, grid = _grid(place_of(key.place), _FINE)
+    _, _, grid = _grid(load_dataset(key.dataset), _FINE)
     return np.asarray(_model(key).predict_proba(grid)[:, 1].reshape(_FINE, _FINE))
 
 
 @lru_cache(maxsize=16)
 def _usual_square(key: Controls) -> float:
-    """Mean square of the attributions of the place's rows: how far they vary before any is known."""
-    values, _ = _explainer(key)(place_of(key.place).X)
+    """Mean square of the attributions of the data set's rows: the prior variance."""
+    values, _ = _explainer(key)(load_dataset(key.dataset).X)
     return max(float(np.mean(values**2)), 1e-12)
 
 
 @lru_cache(maxsize=16)
 def _lengths(key: Controls) -> dict[str, float]:
-    """Lengths of the four parts of gpec's own kernel, learned once for a place and a kind of model.
+    """Lengths of the four parts of gpec's own kernel, learned once for a data set and a kind of model.
 
     They stay while sliders move, so that a slider moves nothing but what it names.
     """
-    place, model = place_of(key.place), _model(key)
+    dataset, model = load_dataset(key.dataset), _model(key)
     settings: dict[str, Any] = {"n_explained": 40, "similar": None, "random_state": _SEED, "progress": False}
-    g = GPEC(model, _explainer(key), boundary=_boundary(key), **settings).fit(place.X)
+    g = GPEC(model, _explainer(key), boundary=_boundary(key), **settings).fit(dataset.X)
     learned = {name: part.length_ for name, part in g.kernel_.terms_.items()}
     return {name: learned.get(name, _FADED) for name in ("own", "rest", "output", "weg")}
 
 
 def _kernel(controls: Controls) -> Matern:
-    length = _lengths(controls.only("place", "model"))
+    length = _lengths(controls.only("dataset", "model"))
     boundary = Between(WEG(controls.lam, controls.rho), length["weg"])
     return Matern(Own(length["own"]), Rest(length["rest"]), Output(length["output"]), boundary)
 
@@ -167,8 +167,8 @@ def fit_of(controls: Controls) -> GPEC:
     The paper's meaning has the paper's kernel and a fixed scale, so that an explained row more can only narrow
     intervals; similar rows have gpec's own kernel, in which ``lam`` and ``rho`` shape one part of four.
     """
-    place = place_of(controls.place)
-    rows = np.concatenate((place.X[:_EXPLAINED], np.array(controls.added, dtype=np.float64).reshape(-1, 2)))
+    dataset = load_dataset(controls.dataset)
+    rows = np.concatenate((dataset.X[:_EXPLAINED], np.array(controls.added, dtype=np.float64).reshape(-1, 2)))
     if controls.meaning == PAPER:
         scale = _usual_square(controls.of_model)
         meaning: dict[str, Any] = {"kernel": "weg", "similar": None, "output_scale": scale}
@@ -179,23 +179,23 @@ def fit_of(controls: Controls) -> GPEC:
         _explainer(controls),
         lam=controls.lam,
         rho=controls.rho,
-        boundary=_boundary(controls.only("place", "model", "regularisation", "n_boundary")),
+        boundary=_boundary(controls.only("dataset", "model", "regularisation", "n_boundary")),
         n_boundary=controls.n_boundary,
-        background=place.X[-_BACKGROUND:],
+        background=dataset.X[-_BACKGROUND:],
         random_state=_SEED,
         progress=False,
         **meaning,
     )
     with warnings.catch_warnings():  # exact answers have no noise, which is no news here
         warnings.simplefilter("ignore", NoiseFloorWarning)
-        return g.fit(place.X, X_explained=rows)
+        return g.fit(dataset.X, X_explained=rows)
 
 
 @lru_cache(maxsize=32)
 def surface_of(controls: Controls) -> Surface:
-    """Widths of the intervals over the place."""
-    place, g = place_of(controls.place), fit_of(controls)
-    x, y, grid = _grid(place, _GRID[controls.meaning])
+    """Widths of the intervals over the map."""
+    dataset, g = load_dataset(controls.dataset), fit_of(controls)
+    x, y, grid = _grid(dataset, _GRID[controls.meaning])
     shape = (len(y), len(x))
     if controls.meaning == PAPER:
         # the variance of an answer is known here without asking for the answer
@@ -205,11 +205,11 @@ def surface_of(controls: Controls) -> Surface:
         e = g.explain(grid)
         width = e.width
     return Surface(
-        place,
+        dataset,
         x,
         y,
         width.reshape(*shape, 2),
-        *place.axes(_FINE),
+        *dataset.axes(_FINE),
         _probability(controls.of_model),
         g.boundary_.points,
         np.asarray(g.X_explained_),
@@ -221,11 +221,11 @@ def surface_of(controls: Controls) -> Surface:
 @lru_cache(maxsize=64)
 def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> Reading:
     """What is known of one feature at one point."""
-    place, g = place_of(controls.place), fit_of(controls)
+    dataset, g = load_dataset(controls.dataset), fit_of(controls)
     row = np.array([point])
     e = g.explain(row)[0, feature]
-    x, y, grid = _grid(place, _FINE)
-    schema, _ = Schema.learn(place.X)
+    x, y, grid = _grid(dataset, _FINE)
+    schema, _ = Schema.learn(dataset.X)
     here = schema.embed(row)
     kernel = g.kernel_ if controls.meaning == PAPER else WEG(controls.lam, controls.rho).fit(g.graph_)
     gap = np.linalg.norm(schema.embed(g.boundary_.points) - here, axis=1).min()
@@ -240,6 +240,6 @@ def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> 
     )
 
 
-def _grid(place: Place, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    x, y = place.axes(n)
+def _grid(dataset: Dataset, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    x, y = dataset.axes(n)
     return x, y, np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])

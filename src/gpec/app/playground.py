@@ -9,8 +9,8 @@ from dash import Input, Output, State, ctx, dcc, html, no_update
 
 from gpec._numbers import number, share_text
 from gpec.app._controls import SLIDERS, choices, controls_from, dials, models_for
+from gpec.app._datasets import FORMULA, load_dataset
 from gpec.app._drawing import colour_top, draw_surface
-from gpec.app._scenes import FORMULA, place_of
 from gpec.app._server import sentence
 from gpec.app._surface import ALIKE, Reading, Surface, reading_at, surface_of
 
@@ -31,9 +31,9 @@ _SIGNS = {
     "sign ball": "its similarity ball",
     "sign alike": "its similar rows",
 }
-# How a slider's place is written beside its name.
+# The value of a slider, written beside its name.
 _SHOWN = (
-    "function(drag, value) { const place = drag ?? value, n = %s;"
+    "function(drag, value) { const position = drag ?? value, n = %s;"
     " return n >= 100 ? n.toFixed(0) : String(Number(n.toPrecision(2))); }"
 )
 
@@ -84,7 +84,7 @@ def connect(app: Any) -> None:
     """Give the playground its life."""
     for dial in SLIDERS:
         app.clientside_callback(
-            _SHOWN % ("Math.pow(10, place)" if dial.power else "place"),
+            _SHOWN % ("Math.pow(10, position)" if dial.power else "position"),
             Output(f"{dial.name}-shown", "children"),
             Input(dial.name, "drag_value"),
             Input(dial.name, "value"),
@@ -94,20 +94,20 @@ def connect(app: Any) -> None:
         Output("model", "options"),
         Output("model", "value"),
         Output("feature", "options"),
-        Input("place", "value"),
+        Input("dataset", "value"),
         State("model", "value"),
     )
     def furnish(name: str, model: str) -> Any:
-        place = place_of(name)
-        features = [{"label": title, "value": j} for j, title in enumerate(place.names)]
-        possible = model != FORMULA or place.score is not None
-        return models_for(place.score is not None), model if possible else "trees", features
+        dataset = load_dataset(name)
+        features = [{"label": title, "value": j} for j, title in enumerate(dataset.names)]
+        possible = model != FORMULA or dataset.score is not None
+        return models_for(dataset.score is not None), model if possible else "trees", features
 
     @app.callback(  # type: ignore[untyped-decorator]
         Output("added", "data"),
         Output("clicked", "data"),
         Output("surface", "clickData"),
-        Input("place", "value"),
+        Input("dataset", "value"),
         Input("surface", "clickData"),
         Input("undo", "n_clicks"),
         Input("clear", "n_clicks"),
@@ -116,7 +116,7 @@ def connect(app: Any) -> None:
         prevent_initial_call=True,
     )
     def remember(_: str, click: Any, __: Any, ___: Any, mode: str, added: list[Any]) -> Any:
-        if ctx.triggered_id == "place":
+        if ctx.triggered_id == "dataset":
             return [], None, None
         if ctx.triggered_id == "undo":
             return added[:-1], no_update, no_update
@@ -134,19 +134,19 @@ def connect(app: Any) -> None:
         Output("numbers", "children"),
         Output("note", "children"),
         Output("last", "data"),
-        *(Input(name, "value") for name in ("place", "model", "meaning", "feature")),
+        *(Input(name, "value") for name in ("dataset", "model", "meaning", "feature")),
         *(Input(dial.name, "value") for dial in SLIDERS),
         Input("added", "data"),
         Input("clicked", "data"),
         State("hold", "value"),
         State("last", "data"),
     )
-    def draw(place: str, model: str, meaning: str, feature: int, *others: Any) -> Any:
-        *places, added, clicked, hold, last = others
-        chosen = {"place": place, "model": model, "meaning": meaning}
-        by_name = {dial.name: where for dial, where in zip(SLIDERS, places, strict=True)}
+    def draw(dataset: str, model: str, meaning: str, feature: int, *others: Any) -> Any:
+        *positions, added, clicked, hold, last = others
+        chosen = {"dataset": dataset, "model": model, "meaning": meaning}
+        by_slider = {dial.name: where for dial, where in zip(SLIDERS, positions, strict=True)}
         try:
-            controls = controls_from(chosen, by_name, added)
+            controls = controls_from(chosen, by_slider, added)
             surface = surface_of(controls)
             reading = reading_at(controls, (clicked[0], clicked[1]), feature) if clicked else None
             held = bool(hold) and last is not None
@@ -160,7 +160,7 @@ def connect(app: Any) -> None:
 
 def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:
     """The readings beside the picture."""
-    name = surface.place.names[feature]
+    name = surface.dataset.names[feature]
     was = "" if last is None or number(last["median"]) == number(median) else f"was {number(last['median'])}"
     count = len(surface.explained)
     of_map = [
@@ -176,7 +176,7 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
     value, low, high = (number(end, ends, sign=True) for end in ends)
     of_point = [
         ("Where", f"{number(reading.point[0])}, {number(reading.point[1])}", "", "point-where"),
-        (f"Model: chance of {surface.place.positive}", share_text(reading.probability), "", "point-probability"),
+        (f"Model: chance of {surface.dataset.positive}", share_text(reading.probability), "", "point-probability"),
         (f"Push of {name}", value, "", "point-value"),
         ("95% interval", f"{low} to {high}", "", "point-interval"),
         ("Spread by the boundary", f"± {number(np.sqrt(e.boundary_variance))}", "", "point-boundary"),

@@ -7,7 +7,7 @@ from typing import Any
 from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
 
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
-from gpec.app._opened import LARGEST_UPLOAD, Library, Opened
+from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
 from gpec.app._rows import LEVELS, ORDERS, PAGE, rows_table, selected_rows
 from gpec.app._server import sentence
 
@@ -76,7 +76,7 @@ def layout(files: list[tuple[str, str]]) -> Any:
     )  # fmt: skip
 
 
-def connect(app: Any, library: Library) -> None:
+def connect(app: Any, cache: FileCache) -> None:
     """Give the page its life."""
     filters = [Input(name, "value") for name in ("file", "output", "search", "levels", "order")]
 
@@ -94,7 +94,7 @@ def connect(app: Any, library: Library) -> None:
         if not contents:
             return no_update, no_update, no_update, no_update
         try:
-            key, shown = library.open_upload(contents, str(name))
+            key, shown = cache.open_upload(contents, str(name))
         except Exception as error:
             return no_update, no_update, sentence(error), None
         return [*(options or []), {"label": shown, "value": key}], key, "", None
@@ -112,11 +112,11 @@ def connect(app: Any, library: Library) -> None:
         if key is None:
             return [], [], 0, True, True, ""
         try:
-            opened = library.get(key)
+            file = cache.get(key)
         except Exception as error:
             return _sorry(error), [], 0, True, True, ""
-        classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(opened.outputs)]
-        return about(opened), classes, 0, not classes, False, "filters" if opened.judged else "filters unjudged"
+        classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(file.outputs)]
+        return about(file), classes, 0, not classes, False, "filters" if file.has_intervals else "filters unjudged"
 
     @app.callback(  # type: ignore[untyped-decorator]
         Output("start", "data"),
@@ -144,9 +144,11 @@ def connect(app: Any, library: Library) -> None:
         if key is None:
             return [], "", True, True, True
         try:
-            opened = library.get(key)
-            judged = opened.judged
-            found = selected_rows(opened, output, text or "", levels if judged else LEVELS, order if judged else "file")
+            file = cache.get(key)
+            has_intervals = file.has_intervals
+            found = selected_rows(
+                file, output, text or "", levels if has_intervals else LEVELS, order if has_intervals else "file"
+            )
         except Exception as error:
             return _sorry(error), "", True, True, True
         if not len(found):
@@ -154,7 +156,7 @@ def connect(app: Any, library: Library) -> None:
         here = found[start : start + PAGE]
         where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
         last = start + PAGE >= len(found)
-        return rows_table(opened, output, here, picked), where, start == 0, last, False
+        return rows_table(file, output, here, picked), where, start == 0, last, False
 
     @app.callback(  # type: ignore[untyped-decorator]
         Output("picked", "data"),
@@ -183,27 +185,32 @@ def connect(app: Any, library: Library) -> None:
         if not picked:
             return _hint(f"Choose up to {MOST_COMPARED} rows to see them side by side.")
         try:
-            return _side_by_side(library.get(key), output, picked)
+            return _side_by_side(cache.get(key), output, picked)
         except Exception as error:
             return _sorry(error)
 
 
-def about(opened: Opened) -> Any:
+def about(file: OpenFile) -> Any:
     """What the file is, and what its intervals promise."""
-    facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in opened.facts], className="facts")
-    return [*(html.P(text, className="promise") for text in opened.statements), facts]
+    facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in file.facts], className="facts")
+    return [*(html.P(text, className="promise") for text in file.statements), facts]
 
 
-def _side_by_side(opened: Opened, output: int, picked: list[int]) -> Any:
-    rows = opened.of_output(output)[0][picked]
-    labels = [opened.labels[i] for i in picked]
+def _side_by_side(file: OpenFile, output: int, picked: list[int]) -> Any:
+    rows = file.of_output(output)[0][picked]
+    labels = [file.labels[i] for i in picked]
     features = compared_features(rows)
     total = rows.shape[1]
     note = f"The {len(features)} largest of {total:,} features." if len(features) < total else ""
     figure = draw_comparison(rows, labels, features)
     graph = dcc.Graph(id="bars", figure=figure, config={"displayModeBar": False}, responsive=True)
     framed = html.Div(graph, style={"height": f"{figure.layout.height}px"})
-    return [html.H2("Side by side"), framed, _hint(note), table(rows, labels, features, judged=opened.judged)]
+    return [
+        html.H2("Side by side"),
+        framed,
+        _hint(note),
+        table(rows, labels, features, has_intervals=file.has_intervals),
+    ]
 
 
 def _sorry(error: Exception) -> Any:

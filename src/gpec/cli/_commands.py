@@ -13,7 +13,7 @@ from gpec.cli._errors import app
 from gpec.cli._options import Debug, ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
 from gpec.cli._outputs import check_out, write
 from gpec.cli._parquet import explain_folder, is_folder
-from gpec.cli._work import Work
+from gpec.cli._run import CommandRun
 from gpec.explanation import Explanation
 
 __all__: list[str] = []  # the commands are in the app
@@ -54,8 +54,8 @@ def fit(
     What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
     """
     check_out(out, ".gpec")
-    work = Work(model, options)
-    with work.fitted(work.tables.read(background), out) as (g, _):
+    run = CommandRun(model, options)
+    with run.fitted(run.tables.read(background), out) as (g, _):
         g.save(out)
     found = g.diagnostics_
     typer.echo(
@@ -87,11 +87,11 @@ def explain(
     if not whole_folder:
         check_out(out)
     _require_one_source(ctx, options.fitted)
-    work = Work(model, options)
+    run = CommandRun(model, options)
     if whole_folder:
-        explain_folder(work, data, out, options)
+        explain_folder(run, data, out, options)
         return
-    e = work.explain(data, out, options)
+    e = run.explain(data, out, options)
     typer.echo(f"Wrote {out}: {e.shape[0]:,} rows x {e.shape[1]:,} features.\n{e.statement()}")
 
 
@@ -116,7 +116,7 @@ def report(
         raise typer.BadParameter("a table needs the model that is to be explained.", param_hint="--model")
     else:
         _require_one_source(ctx, options.fitted)
-        Work(model, options).explain(source, out, options)
+        CommandRun(model, options).explain(source, out, options)
     typer.echo(f"Wrote {out}; open it in a browser.")
 
 
@@ -156,12 +156,12 @@ def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
     """A saved explanation, at another level if one is asked for; no other option can change it."""
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}.", param_hint="SOURCE")
-    asked = given(ctx)
-    for name, option in asked.items():
+    options_given = given(ctx)
+    for name, option in options_given.items():
         if name not in _OF_A_REPORT:
             raise typer.BadParameter(f"{path} is explained already; leave out {option}.", param_hint=option)
     e = Explanation.load(path)
-    return replace(e, confidence_level=level) if "level" in asked else e
+    return replace(e, confidence_level=level) if "level" in options_given else e
 
 
 def _require_one_source(ctx: typer.Context, fitted: Path | None) -> None:

@@ -45,7 +45,7 @@ class Tables:
     model: Any
     drop: list[str] | None = None
     index: str | None = None
-    _said: list[list[str]] = field(default_factory=list)
+    _noted: list[list[str]] = field(default_factory=list)
     _dropped: set[str] = field(default_factory=set)
 
     def read(self, path: Path, *, labelled: bool = True) -> pd.DataFrame:
@@ -56,8 +56,8 @@ class Tables:
         there = [name for name in self.drop or [] if name in table.columns]
         self._dropped.update(there)
         table, left_out = match_columns(self.model, table.drop(columns=there), name=str(path))
-        if left_out and left_out not in self._said:
-            self._said.append(left_out)
+        if left_out and left_out not in self._noted:
+            self._noted.append(left_out)
             note(f"Left out columns that the model does not take: {', '.join(left_out)}.")
         return table
 

@@ -8,10 +8,10 @@ import typer
 
 from gpec.cli._errors import note
 from gpec.cli._options import FolderOptions, given
-from gpec.cli._work import Work
+from gpec.cli._run import CommandRun
 from gpec.distributed import explain_parquet
 from gpec.distributed._parquet import check_folders
-from gpec.distributed._running import running_on
+from gpec.distributed._scheduler import running_on
 
 __all__ = ["explain_folder", "is_folder"]
 
@@ -31,13 +31,13 @@ def is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
     return False
 
 
-def explain_folder(work: Work, data: Path, out: Path, options: FolderOptions) -> None:
+def explain_folder(run: CommandRun, data: Path, out: Path, options: FolderOptions) -> None:
     """Fit or load, explain each file that is not explained yet, and say what came of it."""
     how = {"resume": not options.restart, "overwrite": options.restart}
     check_folders(data, out, **how)
     with running_on(options.scheduler) as where:  # before the fit, which may take long
-        source = options.fitted or work.tables.read(options.background or data, labelled=False)
-        with work.fitted(source, out) as (g, _):
+        source = options.fitted or run.tables.read(options.background or data, labelled=False)
+        with run.fitted(source, out) as (g, _):
             done = explain_parquet(
                 g,
                 data,

@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from gpec.distributed._partition import Place, explain_rows
-from gpec.distributed._question import Question
-from gpec.distributed._target import require_stamp
+from gpec.distributed._output_folder import require_stamp
+from gpec.distributed._partition import Partition, explain_rows
+from gpec.distributed._task import ExplainTask
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime.archive import replacing
 
-__all__ = ["Job", "Told", "explain_file", "told_by"]
+__all__ = ["Counts", "Job", "counts_of", "explain_file"]
 
 _ROWS = 8_192  # at a time, so that memory does not grow with the file
 _REPEATED = ("row", "feature", "output", "data", "error")  # columns in which values come again; numbers seldom do
@@ -27,7 +27,7 @@ _REPEATED = ("row", "feature", "output", "data", "error")  # columns in which va
 class Job:
     """One partition: where its rows are, the folder that the result goes to, and the stamp of the run."""
 
-    place: Place
+    partition: Partition
     source: Path
     folder: Path
     stamp: str
@@ -35,18 +35,18 @@ class Job:
 
     @property
     def target(self) -> Path:
-        return self.folder / self.place.name
+        return self.folder / self.partition.name
 
 
 @dataclass(frozen=True)
-class Told:
+class Counts:
     """What came of a partition."""
 
     n_rows: int
     n_failed: int
 
 
-def explain_file(question: Question, job: Job) -> Told:
+def explain_file(task: ExplainTask, job: Job) -> Counts:
     """Explain the rows of a file; runs on a worker."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -54,25 +54,25 @@ def explain_file(question: Question, job: Job) -> Told:
     for folder in (job.source, job.target.parent):
         if not folder.exists():
             raise InputError(
-                f"{job.place}: {folder} is not there for the worker on {socket.gethostname()}; source and target must "
-                "be folders that every worker sees."
+                f"{job.partition}: the worker on {socket.gethostname()} cannot see {folder}; source and target must be "
+                "folders that every worker can see."
             )
     n_rows, n_failed, writer = 0, 0, None
     with replacing(job.target) as new:
-        with ExitStack() as opened:
-            for rows, labels, kind in _batches(question, job):
-                lines, failed = explain_rows(question, rows, labels, replace(job.place, first=n_rows))
+        with ExitStack() as stack:
+            for rows, labels, kind in _batches(task, job):
+                frame, failed = explain_rows(task, rows, labels, replace(job.partition, first=n_rows))
                 if writer is None:
-                    schema = _schema(question, lines, kind)
+                    schema = _schema(task, frame, kind)
                     repeated = [name for name in schema.names if name in _REPEATED]
-                    writer = opened.enter_context(pq.ParquetWriter(new, schema, use_dictionary=repeated))
-                writer.write_table(pa.Table.from_pandas(_storable(lines, schema), schema=schema, preserve_index=False))
+                    writer = stack.enter_context(pq.ParquetWriter(new, schema, use_dictionary=repeated))
+                writer.write_table(pa.Table.from_pandas(_storable(frame, schema), schema=schema, preserve_index=False))
                 n_rows, n_failed = n_rows + len(labels), n_failed + failed
-        require_stamp(job.folder, job.place.name, job.stamp)
-    return Told(n_rows, n_failed)
+        require_stamp(job.folder, job.partition.name, job.stamp)
+    return Counts(n_rows, n_failed)
 
 
-def told_by(question: Question, target: Path) -> Told:
+def counts_of(task: ExplainTask, target: Path) -> Counts:
     """What a finished file says of itself."""
     import pyarrow.parquet as pq
 
@@ -81,51 +81,53 @@ def told_by(question: Question, target: Path) -> Told:
     except (OSError, ValueError) as error:
         raise CorruptFileError(f"{target} is damaged ({error}); delete it, and it is computed again.") from error
     missing = about.num_rows
-    if question.lines.keeps:
+    if task.layout.keeps_errors:
         column = about.schema.names.index("error")
         groups = (about.row_group(i).column(column).statistics for i in range(about.num_row_groups))
         missing = sum(group.null_count for group in groups)
-    each = question.lines.per_row
-    return Told(about.num_rows // each, (about.num_rows - missing) // each)
+    each = task.layout.per_row
+    return Counts(about.num_rows // each, (about.num_rows - missing) // each)
 
 
-def _batches(question: Question, job: Job) -> Iterator[tuple[Any, Any, Any]]:
+def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
     """Rows, their labels and the type of these if it is one of whole numbers; of a file without rows, once none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(job.source) as file:
-            features, index, numbers = _columns(question, file.schema_arrow, job)
+            features, index, numbers = _columns(task, file.schema_arrow, job)
             kinds = [file.schema_arrow.field(name).type for name in index]
             kind = kinds[0] if len(kinds) == 1 and pa.types.is_integer(kinds[0]) else None
             first = 0
             for batch in file.iter_batches(batch_size=_ROWS, columns=[*features, *index]):
                 if len(batch):
                     table = pa.Table.from_batches([batch])
-                    yield *_rows(question, table, features, index, numbers, first), kind
+                    yield *_rows(task, table, features, index, numbers, first), kind
                     first += len(batch)
             if not first:
                 nothing = file.schema_arrow.empty_table()
-                yield *_rows(question, nothing, features, index, numbers, 0), kind
+                yield *_rows(task, nothing, features, index, numbers, 0), kind
     except (pa.ArrowException, OSError) as error:
-        raise CorruptFileError(f"{job.place} cannot be read: {' '.join(str(error).split())}.") from error
+        raise CorruptFileError(f"{job.partition} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], list[str], tuple[int, int] | None]:
+def _columns(task: ExplainTask, schema: Any, job: Job) -> tuple[list[str], list[str], tuple[int, int] | None]:
     """The columns of features and of labels, and if there are none, the first row's number and the step to the next."""
     numbers = None
     if job.index is not None:
         index = [job.index]
         if job.index not in schema.names:
-            raise InputError(f"{job.place} has no column {job.index!r} for the index; its columns are {schema.names}.")
+            raise InputError(
+                f"{job.partition} has no column {job.index!r} for the index; its columns are {schema.names}."
+            )
     else:
         stored = (schema.pandas_metadata or {}).get("index_columns", [])
         index = [name for name in stored if isinstance(name, str)]
         if not index:
-            (kept,) = stored or [{"start": 0, "step": 1}]
-            numbers = (kept["start"], kept["step"])
-    labels = question.labels
+            (span,) = stored or [{"start": 0, "step": 1}]
+            numbers = (span["start"], span["step"])
+    labels = task.labels
     features = [name for name in schema.names if name not in index]
     if labels is not None:
         known = {str(label) for label in labels}
@@ -134,7 +136,7 @@ def _columns(question: Question, schema: Any, job: Job) -> tuple[list[str], list
 
 
 def _rows(
-    question: Question, table: Any, features: list[str], index: list[str], numbers: tuple[int, int] | None, first: int
+    task: ExplainTask, table: Any, features: list[str], index: list[str], numbers: tuple[int, int] | None, first: int
 ) -> tuple[Any, Any]:
     frame = table.select(features).to_pandas().reset_index(drop=True)[features]
     if numbers is not None:
@@ -144,7 +146,7 @@ def _rows(
         frame.index = pd.Index(table[index[0]].to_pandas(integer_object_nulls=True))
     else:
         frame.index = pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas())
-    labels = question.labels
+    labels = task.labels
     if labels is None:
         return frame.to_numpy(), frame.index.to_numpy()
     original = {str(label): label for label in labels}
@@ -152,14 +154,14 @@ def _rows(
     return frame, frame.index.to_numpy()
 
 
-def _schema(question: Question, lines: pd.DataFrame, kind: Any) -> Any:
+def _schema(task: ExplainTask, frame: pd.DataFrame, kind: Any) -> Any:
     """The types of the columns, which do not depend on what is in the rows but for their labels."""
     import pyarrow as pa
 
     kinds = {"feature": pa.string(), "output": pa.string(), "error": pa.string()}
-    kinds["data"] = pa.float64() if question.lines.numeric else pa.string()
-    kinds["row"] = _kind_of_labels(lines["row"]) if kind is None else kind
-    return pa.schema([(name, kinds.get(name, pa.float64())) for name in lines.columns])
+    kinds["data"] = pa.float64() if task.layout.numeric else pa.string()
+    kinds["row"] = _kind_of_labels(frame["row"]) if kind is None else kind
+    return pa.schema([(name, kinds.get(name, pa.float64())) for name in frame.columns])
 
 
 def _kind_of_labels(labels: pd.Series[Any]) -> Any:
@@ -170,10 +172,10 @@ def _kind_of_labels(labels: pd.Series[Any]) -> Any:
     return pa.Array.from_pandas(labels.iloc[:0]).type
 
 
-def _storable(lines: pd.DataFrame, schema: Any) -> pd.DataFrame:
+def _storable(frame: pd.DataFrame, schema: Any) -> pd.DataFrame:
     """Values of mixed kinds as texts: a Parquet column holds one type."""
     changed = {}
     for name in ("row", "data"):
-        if lines[name].dtype == object and str(schema.field(name).type) == "string":
-            changed[name] = lines[name].map(str, na_action="ignore").astype(object).where(lines[name].notna(), None)
-    return lines.assign(**changed) if changed else lines
+        if frame[name].dtype == object and str(schema.field(name).type) == "string":
+            changed[name] = frame[name].map(str, na_action="ignore").astype(object).where(frame[name].notna(), None)
+    return frame.assign(**changed) if changed else frame

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from gpec.data._tables import read_table
-from gpec.distributed._partition import Place, explain_rows
-from gpec.distributed._question import Question
+from gpec.distributed._partition import Partition, explain_rows
+from gpec.distributed._task import ExplainTask
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.runtime.payload import errors_that_travel, pass_on
 
@@ -64,28 +64,31 @@ def explain(
         import dask.dataframe as dd
     except ImportError as error:
         raise MissingExtraError('Explaining rows of Dask needs dask: pip install "gpec[dask]".') from error
-    question = Question.of(g, attribution, confidence_level, errors)
+    task = ExplainTask.of(g, attribution, confidence_level, errors)
     if isinstance(X, dd.DataFrame):
-        read_table(X._meta, "X", question.labels).aligned(question.labels, "X")
+        read_table(X._meta, "X", task.labels).aligned(task.labels, "X")
         blocks = X.to_delayed()
         firsts: list[int | None] = [None] * len(blocks)
         like = X._meta_nonempty.index
     else:
         blocks, firsts = _blocks_of_array(X)
         like = pd.RangeIndex(0)
-    asked, ask = dask.delayed(pass_on, pure=False)(question), dask.delayed(_explain_block, pure=False)
-    parts = [ask(asked, block, Place(i), first) for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))]
+    sent, explain_block = dask.delayed(pass_on, pure=False)(task), dask.delayed(_explain_block, pure=False)
+    parts = [
+        explain_block(sent, block, Partition(i), first)
+        for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))
+    ]
     with dask.config.set({"dataframe.convert-string": False}):  # what is mixed in the column data would become text
-        return dd.from_delayed(parts, meta=question.lines.empty(like), prefix="gpec-explain", verify_meta=False)
+        return dd.from_delayed(parts, meta=task.layout.empty(like), prefix="gpec-explain", verify_meta=False)
 
 
-def _explain_block(question: Question, rows: Any, place: Place, first: int | None) -> pd.DataFrame:
+def _explain_block(task: ExplainTask, rows: Any, partition: Partition, first: int | None) -> pd.DataFrame:
     with errors_that_travel():
         kind: Any = pd.DataFrame if first is None else np.ndarray
         if not isinstance(rows, kind):
-            raise InputError(f"{place} is a {type(rows).__name__}, not what the Dask collection said it would be.")
+            raise InputError(f"{partition} is a {type(rows).__name__}, not what the Dask collection said it would be.")
         labels = rows.index.to_numpy() if first is None else np.arange(first, first + len(rows))
-        return explain_rows(question, rows, labels, place)[0]
+        return explain_rows(task, rows, labels, partition)[0]
 
 
 def _blocks_of_array(X: Any) -> tuple[list[Any], list[int | None]]:
@@ -98,6 +101,6 @@ def _blocks_of_array(X: Any) -> tuple[list[Any], list[int | None]]:
         raise InputError(f"X must have 2 dimensions (rows, features), or 3 or 4 for images, got shape {X.shape}.")
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):
         raise InputError("The chunks of X have unknown sizes; call X.compute_chunk_sizes() first.")
-    whole = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
-    blocks = whole.to_delayed().reshape(-1).tolist()
-    return blocks, np.cumsum([0, *whole.chunks[0]])[:-1].tolist()
+    rechunked = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+    blocks = rechunked.to_delayed().reshape(-1).tolist()
+    return blocks, np.cumsum([0, *rechunked.chunks[0]])[:-1].tolist()

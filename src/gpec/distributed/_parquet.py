@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from gpec.distributed._file import Job, told_by
-from gpec.distributed._partition import Place
-from gpec.distributed._question import Question
-from gpec.distributed._running import run_jobs, running_on
-from gpec.distributed._target import Target, files_of, fingerprints_of, require_room
+from gpec.distributed._file import Job, counts_of
+from gpec.distributed._output_folder import OutputFolder, files_of, fingerprints_of, require_room
+from gpec.distributed._partition import Partition
+from gpec.distributed._scheduler import run_jobs, running_on
+from gpec.distributed._task import ExplainTask
 from gpec.distributed.run import Run
 from gpec.errors import InputError, MissingExtraError
 from gpec.pipeline.fitted import Fitted
@@ -75,18 +75,18 @@ def explain_parquet(
         If there is no such scheduler, or it was lost; what is done is kept.
     """
     rows, results, names = check_folders(source, target, resume=resume, overwrite=overwrite)
-    question = Question.of(g, attribution, confidence_level, errors)
-    folder = Target(results, _identity(g._require_fitted(), question, index), fingerprints_of(rows, names))
+    task = ExplainTask.of(g, attribution, confidence_level, errors)
+    folder = OutputFolder(results, _identity(g._require_fitted(), task, index), fingerprints_of(rows, names))
     with running_on(scheduler) as where:
         one = g.explain(g.X_explained_[:1], attribution=attribution, confidence_level=confidence_level)
         done = folder.prepare(resume=resume, overwrite=overwrite)
         jobs = [
-            Job(Place(i, name), rows / name, results, folder.stamp(name), index)
+            Job(Partition(i, name), rows / name, results, folder.stamp(name), index)
             for i, name in enumerate(folder.files)
             if name not in done
         ]
         try:
-            told = run_jobs(where, question, jobs, g.progress)
+            counts = run_jobs(where, task, jobs, g.progress)
         except BaseException as error:
             n = sum((results / name).is_file() for name in folder.files)
             error.add_note(
@@ -95,12 +95,12 @@ def explain_parquet(
             )
             raise
     folder.tidy()
-    told += [told_by(question, results / name) for name in sorted(done)]
+    counts += [counts_of(task, results / name) for name in sorted(done)]
     return Run(
         target=results,
         n_partitions=len(names),
-        n_rows=sum(one.n_rows for one in told),
-        n_failed=sum(one.n_failed for one in told),
+        n_rows=sum(one.n_rows for one in counts),
+        n_failed=sum(one.n_failed for one in counts),
         n_resumed=len(done),
         statement=one.statement(),
     )
@@ -131,13 +131,13 @@ def _names(source: Path, target: Path) -> list[Path]:
     return names
 
 
-def _identity(fitted: Fitted, question: Question, index: str | None) -> dict[str, str]:
+def _identity(fitted: Fitted, task: ExplainTask, index: str | None) -> dict[str, str]:
     """What the results depend on besides the rows."""
     return {
         **fitted.identity(),
         "the calibration": fingerprint(to_state(fitted.calibration)),
-        "the kind of attribution": question.attribution,
-        "the confidence level": repr(question.confidence_level),
-        "errors": question.errors,
+        "the kind of attribution": task.attribution,
+        "the confidence level": repr(task.confidence_level),
+        "errors": task.errors,
         "the index": str(index),
     }

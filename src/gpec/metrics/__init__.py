@@ -1,4 +1,4 @@
-"""How good intervals are, measured against what turned out to be true."""
+"""Scores of intervals and predictions against true values."""
 
 from gpec.metrics.densities import crps, nlpd
 from gpec.metrics.intervals import coverage, interval_score, mean_width

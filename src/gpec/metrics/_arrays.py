@@ -1,7 +1,8 @@
-"""What every metric asks of its arrays and weights."""
+"""Checks of arrays and weights that all metrics share."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ from gpec._validation import check_finite_array
 from gpec.errors import InputError
 from gpec.typing import FloatArray
 
-__all__ = ["check_weights", "mean_of_defined", "rows_first", "same_shape", "weighted_mean"]
+__all__ = ["check_weights", "mean_of_defined", "renamed_said", "rows_first", "same_shape", "weighted_mean"]
+
+
+def renamed_said(uncertainty: Any, said: Any) -> Any:
+    """The uncertainty, also under the parameter's former name ``said``."""
+    if said is None:
+        return uncertainty
+    warnings.warn("said= is now called uncertainty=; pass uncertainty=.", DeprecationWarning, stacklevel=3)
+    return said
 
 
 def same_shape(**arrays: Any) -> list[FloatArray]:
@@ -25,7 +34,7 @@ def same_shape(**arrays: Any) -> list[FloatArray]:
 
 
 def rows_first(**arrays: Any) -> list[FloatArray]:
-    """The same, for arrays whose first axis is the row."""
+    """As :func:`same_shape`, for arrays whose first axis is the row."""
     checked = same_shape(**arrays)
     if not checked[0].ndim:
         raise InputError(f"{', '.join(arrays)} are single numbers; give arrays with one entry for each row.")
@@ -33,7 +42,7 @@ def rows_first(**arrays: Any) -> list[FloatArray]:
 
 
 def check_weights(weights: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Weights spread over ``shape``, the greatest being 1; all are 1 if none are given."""
+    """Weights broadcast to ``shape`` and divided by the largest; 1 if none are given."""
     if weights is None:
         return np.ones(shape)
     given = check_finite_array("weights", weights, least=0.0)
@@ -53,7 +62,7 @@ def weighted_mean(values: Any, weights: Any) -> float:
 
 
 def mean_of_defined(values: FloatArray, weights: FloatArray, axis: int | None = None) -> FloatArray:
-    """The mean of what is not NaN, and NaN where nothing is left."""
+    """The mean of the values that are not NaN; NaN if there are none."""
     w = np.where(np.isnan(values), 0.0, weights)
     total = w.sum(axis=axis)
     summed = (w * np.nan_to_num(values)).sum(axis=axis)

@@ -34,15 +34,15 @@ def crps(truth: Any, mean: Any, std: Any, weights: Any = None) -> float:
     """Mean continuous ranked probability score of normal predictions; smaller is better.
 
     The integral over t of ``(P(prediction <= t) - [truth <= t])^2``, in the units of the truth. With
-    ``z = (truth - mean) / std`` it is ``std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))``. A prediction without doubt
-    (``std`` 0) scores its absolute error.
+    ``z = (truth - mean) / std`` it is ``std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))``. If ``std``
+    is 0 the score is the absolute error.
 
     Parameters
     ----------
     truth, mean, std : arrays of one shape
         True values, and mean and standard deviation of the predictions.
     weights : array, optional
-        How many values each stands for; broadcast against the others.
+        Weight of each value, such as a count; broadcast against the others.
 
     Examples
     --------

@@ -20,7 +20,7 @@ def coverage(truth: Any, lower: Any, upper: Any, weights: Any = None) -> float:
     truth, lower, upper : arrays of one shape
         True values and bounds.
     weights : array, optional
-        How many values each stands for; broadcast against the others.
+        Weight of each value, such as a count; broadcast against the others.
 
     Examples
     --------

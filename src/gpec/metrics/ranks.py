@@ -1,4 +1,4 @@
-"""What is said and what is so, compared by order."""
+"""Rank correlations: of uncertainty with error, and of the features' order among similar rows."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from scipy.stats import rankdata
 
 from gpec._validation import check_count, check_finite_array
 from gpec.errors import InputError
-from gpec.metrics._arrays import check_weights, mean_of_defined, rows_first
+from gpec.metrics._arrays import check_weights, mean_of_defined, renamed_said, rows_first
 from gpec.typing import FloatArray
 
 __all__ = ["rank_correlation", "rank_stability"]
 
 
-def rank_correlation(said: Any, actual: Any, *, by_feature: bool = False, weights: Any = None) -> float | FloatArray:
-    """Spearman correlation over the rows, within each feature, then the mean over features and outputs.
+def rank_correlation(
+    uncertainty: Any = None, actual: Any = None, *, by_feature: bool = False, weights: Any = None, said: Any = None
+) -> float | FloatArray:
+    """Spearman correlation of uncertainty with error over the rows, within each feature, then the mean over features.
 
-    It tells whether, of one feature's intervals, the wide ones are those with a large error or change. That some
-    features have wider intervals than others does not count.
+    It is high if, within a feature, the wide intervals are those with a large error or change. Differences in width
+    between features do not count.
 
     Parameters
     ----------
-    said : array of shape (n,), (n, d) or (n, d, c)
-        What was said of each attribution, such as the width of its interval.
+    uncertainty : array of shape (n,), (n, d) or (n, d, c)
+        Predicted uncertainty of each attribution, such as the width of its interval.
     actual : array of the same shape
-        What turned out, such as the error or the change among similar rows.
+        Observed error, or change among similar rows.
     by_feature : bool
         Return one correlation for each feature and output, of shape ``(d,)`` or ``(d, c)``, instead of their mean.
     weights : array of shape (n,), optional
-        How many rows each stands for.
+        Weight of each row, such as a count.
+    said : array, optional
+        Deprecated name of ``uncertainty``.
 
     Returns
     -------
     float or array
-        Between -1 and 1. A feature where ``said`` or ``actual`` is the same for all rows has no correlation: it is NaN
-        in the array, and left out of the mean. The mean is NaN if no feature is left.
+        Between -1 and 1. A feature where ``uncertainty`` or ``actual`` is the same for all rows has no correlation: it
+        is NaN in the array, and left out of the mean. The mean is NaN if no feature is left.
 
     Examples
     --------
@@ -48,7 +52,7 @@ def rank_correlation(said: Any, actual: Any, *, by_feature: bool = False, weight
     >>> rank_correlation(width, error, by_feature=True)
     array([ 1., -1., nan])
     """
-    given, found = rows_first(said=said, actual=actual)
+    given, found = rows_first(uncertainty=renamed_said(uncertainty, said), actual=actual)
     w = check_weights(weights, (len(given),))
     columns = zip(given.reshape(len(w), -1).T, found.reshape(len(w), -1).T, strict=True)
     result = np.array([_spearman(a, b, w) for a, b in columns]).reshape(given.shape[1:])
@@ -60,10 +64,10 @@ def rank_correlation(said: Any, actual: Any, *, by_feature: bool = False, weight
 def rank_stability(
     values: Any, others: Any, k: int | None = None, *, by_row: bool = False, weights: Any = None
 ) -> float | FloatArray:
-    """How well similar rows agree with a row about which features matter most.
+    """How well the most important features of a row agree with those of its similar rows.
 
     Features are ordered by the absolute value of their attributions. With ``k`` the agreement of two rows is the share
-    of the row's ``k`` greatest features that are also among the other's ``k`` greatest; features tied for the last
+    of the row's ``k`` largest features that are also among the other's ``k`` largest; features tied for the last
     places share them evenly. Without ``k`` it is the Spearman correlation of the two orders of all features. It is
     averaged over a row's similar rows and outputs, then over rows.
 
@@ -74,11 +78,11 @@ def rank_stability(
     others : array of shape (n, K, d) or (n, K, d, c)
         Attributions of the K similar rows of each row.
     k : int, optional
-        How many of the greatest features to look at.
+        Number of largest features to compare.
     by_row : bool
         Return the agreement of each row, of shape ``(n,)``, instead of the mean.
     weights : array of shape (n,), optional
-        How many rows each stands for; used for the mean.
+        Weight of each row in the mean.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def rank_stability(
 
 
 def _centred_ranks(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Ranks less their mean, as if each value were there ``weights`` times; equal values share the mean of theirs."""
+    """Ranks less their mean, as if each value occurred ``weights`` times; ties get their mean rank."""
     _, group = np.unique(values, return_inverse=True)
     size = np.bincount(group, weights)
     return np.asarray((np.cumsum(size) - 0.5 * size - 0.5 * size.sum())[group])
@@ -149,7 +153,7 @@ def _order_agreement(rows: FloatArray, similar: FloatArray) -> FloatArray:
 
 
 def _membership(values: FloatArray, k: int) -> FloatArray:
-    """1 for features among the k greatest, 0 for others, a fraction for those tied at the k-th place."""
+    """1 for features among the k largest, 0 for others, a fraction for those tied at the k-th place."""
     size = np.abs(values)
     d = size.shape[2]
     last = np.partition(size, d - k, axis=2)[:, :, d - k : d - k + 1]

@@ -1,8 +1,8 @@
-"""Coverage where it is worst.
+"""Coverage in the worst region.
 
-Coverage over all rows may hide a region without it. Here the regions are slabs ``{x: a <= v'x <= b}`` (Cauchois,
-Gupta & Duchi 2021). The worst of many slabs looks bad by chance alone, so it is chosen on one half of the rows and
-measured on the other.
+Good coverage over all rows may hide a region with poor coverage. Here the regions are slabs ``{x: a <= v'x <= b}``
+(Cauchois, Gupta & Duchi 2021). The worst of many slabs looks bad by chance alone, so it is chosen on one half of the
+rows and measured on the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def worst_slab_coverage(
     """Coverage among the rows of the worst slab, the set of rows x with ``a <= v'x <= b``.
 
     The rows are halved at random. Of all slabs that hold at least ``share`` of the first half, the one with the least
-    coverage there is chosen, of equals the one with most rows; the result is its coverage in the second half. So
+    coverage there is chosen, among equals the one with most rows; the result is its coverage in the second half. So
     intervals that cover equally well everywhere score their coverage, apart from chance. Average over several
     ``random_state`` for a steadier figure.
 
@@ -63,7 +63,7 @@ def worst_slab_coverage(
         Let each feature and output have a worst slab of its own, as if it were given alone, and return an array of
         shape ``(d,)`` or ``(d, c)``.
     weights : array of shape (n,), optional
-        How many rows each stands for.
+        Weight of each row, such as a count.
     random_state : int, Generator, RandomState or None
         Source of the halves and directions.
 

@@ -28,7 +28,7 @@ __all__ = [
     "choose_columns",
     "choose_output",
     "one_row",
-    "place_of",
+    "position_of",
     "title_over_legend",
 ]
 
@@ -172,10 +172,10 @@ def choose_output(output: Any, names: Any, who: str) -> int:
         if len(known) > 1:
             raise InputError(f"{who} draws one class; choose it by output=, from {known}.")
         return 0
-    return place_of(output, known, "output")
+    return position_of(output, known, "output")
 
 
-def place_of(given: Any, names: Any, argument: str = "feature") -> int:
+def position_of(given: Any, names: Any, argument: str = "feature") -> int:
     """The position among ``names`` of one that is given by name or position."""
     if str(given) in names:
         return list(names).index(str(given))

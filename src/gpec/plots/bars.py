@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from gpec._validation import check_count
 from gpec.intervals.protocol import Explained
 from gpec.intervals.trust import trust_words
-from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, shown_of, whiskers, zero_line
+from gpec.plots._feature_axes import bar, feature_axes, firmness_legend, names_and_values, shown_of, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 
 __all__ = ["bars"]
@@ -39,7 +39,7 @@ def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend:
     require_axes(e, ("feature",), "bars")
     chosen = largest(np.abs(e.values), check_count("max_features", max_features))
     shown = e[chosen]
-    ax, place = lines(ax, names_and_values(shown), 6.4, 0.36, 1.5)
+    ax, place = feature_axes(ax, names_and_values(shown), 6.4, 0.36, 1.5)
     for y, value, word in zip(place, shown.values, trust_words(shown), strict=True):
         bar(ax, 0.0, float(value), float(y), word)
     whiskers(ax, *shown.interval(), place)

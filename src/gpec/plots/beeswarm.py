@@ -14,7 +14,7 @@ from gpec._colors import GREY, INK
 from gpec._numbers import counted, number
 from gpec._validation import check_count
 from gpec.intervals.protocol import Explained
-from gpec.plots._lines import legend_below, lines, shown_of, zero_line
+from gpec.plots._feature_axes import feature_axes, legend_below, shown_of, zero_line
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, label, largest, promise_label, require_axes, unit_label
 from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
@@ -51,7 +51,7 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
     require_axes(e, ("row", "feature"), "beeswarm")
     chosen = largest(np.abs(e.values).mean(axis=0), check_count("max_features", max_features))
     shown = e[:, chosen]
-    ax, place = lines(ax, [label(name) for name in shown.feature_names], 7.4, 0.42, 1.9)
+    ax, place = feature_axes(ax, [label(name) for name in shown.feature_names], 7.4, 0.42, 1.9)
     width = shown.width
     narrow, wide = np.quantile(width, [0.05, 0.95])
     alpha = _opacity(width, narrow, wide)

@@ -18,7 +18,7 @@ from gpec.data import Rows, Schema
 from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import WEG, Kernel
-from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, place_of, title_over_legend
+from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, position_of, title_over_legend
 from gpec.plots._style import new_axes, plain
 from gpec.typing import FloatArray, IntArray
 
@@ -86,7 +86,7 @@ def boundary(
     sheet = _of_gpec(g, output) if hasattr(g, "_require_fitted") else _of_points(g, output)
     columns = choose_columns(features, sheet.schema, (0, 1), "boundary")
     middle = None if centers is None else sheet.schema.encode(_rows(centers), "centers")
-    ways = None if ends is None else sheet.way(ends)
+    path = None if ends is None else sheet.path(ends)
     plane = Plane.of(sheet.schema, columns, sheet.points[0], sheet.points, limits, inside=middle)
     ax = new_axes(ax, (6.4, 4.8))
     if middle is not None:
@@ -94,8 +94,8 @@ def boundary(
         ax.fill([], [], facecolor=_BALL, alpha=0.35, edgecolor=_BALL, label=f"similarity at least {level:g}")
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 2.4, "markeredgewidth": 0, "color": INK}
     ax.plot(*plane.spread(sheet.points), zorder=3, label="boundary points", **dots)
-    if ways is not None:
-        _draw_way(ax, plane.spread(sheet.points)[:, ways], sheet.graph.points[ways])
+    if path is not None:
+        _draw_path(ax, plane.spread(sheet.points)[:, path], sheet.graph.points[path])
     if middle is not None:
         x, y = middle[:, columns].T
         ax.scatter(x, y, s=36, color=UP, edgecolors="white", linewidths=0.8, zorder=5, label="centres of balls")
@@ -116,7 +116,7 @@ class _Sheet:
     names: tuple[str, ...] = ()  # that the GPEC attributes to
     explained: Rows | None = None
 
-    def way(self, ends: Any) -> IntArray:
+    def path(self, ends: Any) -> IntArray:
         """Points from the one nearest to the first row to the one nearest to the second."""
         Z = self.schema.encode(_rows(ends), "ends")
         if len(Z) != 2:
@@ -173,7 +173,7 @@ def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[Flo
             raise InputError(
                 "The kernel differs by feature; say feature=, or kernel=WEG() for similarity along the boundary alone."
             )
-        place = place_of(feature, sheet.names)
+        place = position_of(feature, sheet.names)
 
     def similarity(centers: FloatArray, cells: FloatArray) -> FloatArray:
         middle = sheet.rows(centers)
@@ -186,9 +186,9 @@ def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[Flo
 def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, level: float, n_grid: int) -> None:
     """Each ball in the plane through its centre; where there are no other features, all lie in one."""
     together = centers.shape[1] == 2
-    for some in [centers] if together else centers[:, None]:
-        across, up, cells = Plane(plane.columns, plane.axes, some[0]).grid(n_grid)
-        for found in similarity(some, cells).T:
+    for group in [centers] if together else centers[:, None]:
+        across, up, cells = Plane(plane.columns, plane.axes, group[0]).grid(n_grid)
+        for found in similarity(group, cells).T:
             x, y, surface = plane.contours(across, up, found.reshape(len(up), len(across)))
             if surface.max() < level:  # smaller than a cell: its centre alone is seen
                 continue
@@ -197,7 +197,7 @@ def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, le
                 ax.contour(x, y, surface, levels=[level], colors=[_BALL], linewidths=[1.2], zorder=2)
 
 
-def _draw_way(ax: Axes, places: FloatArray, points: FloatArray) -> None:
+def _draw_path(ax: Axes, places: FloatArray, points: FloatArray) -> None:
     """The way through these places, with its length and that of the straight line, as the graph measures them."""
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     straight = float(np.linalg.norm(points[-1] - points[0]))

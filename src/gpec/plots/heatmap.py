@@ -12,7 +12,7 @@ from gpec._colors import DIVERGING, INK, UNCERTAINTY, UP
 from gpec._numbers import level_text
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
-from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, place_of, title_over_legend
+from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, position_of, title_over_legend
 from gpec.plots._style import label, new_axes, plain
 from gpec.typing import FloatArray
 
@@ -95,7 +95,7 @@ def heatmap(
     schema, groups, model = fitted.context.schema, fitted.context.groups, fitted.context.model
     check_count("n_grid", n_grid, least=2)
     check_choice("attribution", attribution, ("posterior", "explainer"))
-    place = place_of(feature, groups.names)
+    place = position_of(feature, groups.names)
     several = len(fitted.output_models) > 1
     chosen = choose_output(output, model.output_names, "heatmap")
     columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")

@@ -92,9 +92,9 @@ def _same_errors(one: RejectionCurve, other: RejectionCurve) -> bool:
 def _fine(shares: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The curve between its points: entries of equal uncertainty go together, in any proportion."""
     share = np.union1d(shares, np.linspace(0.0, 1.0, _FINE))
-    kept = 1.0 - share
+    retained = 1.0 - share
     total = np.interp(share, shares, (1.0 - shares) * errors)  # what is rejected takes its error along
-    return share, np.divide(total, kept, out=np.full_like(total, errors[-1]), where=kept > 1e-12)
+    return share, np.divide(total, retained, out=np.full_like(total, errors[-1]), where=retained > 1e-12)
 
 
 def _draw_bounds(ax: Axes, curve: RejectionCurve, color: str, *, oracle: bool, random: bool, named: bool) -> None:
@@ -111,7 +111,7 @@ def _draw_bounds(ax: Axes, curve: RejectionCurve, color: str, *, oracle: bool, r
 def _reach(curves: list[RejectionCurve]) -> tuple[float, float]:
     """Vertical limits: the last few entries to be kept may swing out of the picture."""
     drawn = [_fine(curve.shares, curve.errors) for curve in curves]
-    some = np.concatenate([error[share <= _STEADY] for share, error in drawn])
-    low, high = min(0.0, float(some.min())), max(0.0, float(some.max()))
+    steady = np.concatenate([error[share <= _STEADY] for share, error in drawn])
+    low, high = min(0.0, float(steady.min())), max(0.0, float(steady.max()))
     room = 0.08 * (high - low) or 1.0
     return low - (room if low < 0 else 0.0), high + room

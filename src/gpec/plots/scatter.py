@@ -175,11 +175,11 @@ def _category_axis(column: Any, values: FloatArray) -> _Axis:
     missing = is_missing(column)
     texts = np.array([str(item) for item in column], dtype=object)
     names, counts = np.unique(texts[~missing].astype(str), return_counts=True)
-    kept = names if len(names) <= _CATEGORIES + 1 else np.sort(names[largest(counts.astype(float), _CATEGORIES)])
+    named = names if len(names) <= _CATEGORIES + 1 else np.sort(names[largest(counts.astype(float), _CATEGORIES)])
     groups = [(MISSING, missing)] if missing.any() else []
-    groups += [(label(name, width=18), ~missing & (texts == name)) for name in kept]
-    if len(kept) < len(names):
-        groups.append((f"{len(names) - len(kept):,} others", ~missing & ~np.isin(texts.astype(str), kept)))
+    groups += [(label(name, width=18), ~missing & (texts == name)) for name in named]
+    if len(named) < len(names):
+        groups.append((f"{len(names) - len(named):,} others", ~missing & ~np.isin(texts.astype(str), named)))
     x = np.zeros(len(texts))
     for place, (_, members) in enumerate(groups):
         x[members] = place + 0.35 * spread(values[members], values.min(), values.max(), bins=30)

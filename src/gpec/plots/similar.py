@@ -15,7 +15,7 @@ from gpec._numbers import answer_text, counted
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
-from gpec.plots._lines import legend_below, lines, names_and_values, shown_of, zero_line
+from gpec.plots._feature_axes import feature_axes, legend_below, names_and_values, shown_of, zero_line
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, largest, promise_label, require_axes, unit_label
 from gpec.typing import BoolArray, FloatArray
 
@@ -56,7 +56,7 @@ def similar(
     reach = np.maximum(np.abs(e.values), np.abs(others.values).max(axis=0))
     chosen = largest(reach, check_count("max_features", max_features))
     shown = e[chosen]
-    ax, place = lines(ax, names_and_values(shown), 7.2, 0.5, 1.9)
+    ax, place = feature_axes(ax, names_and_values(shown), 7.2, 0.5, 1.9)
     ax.barh(place, (upper - lower)[chosen], left=lower[chosen], height=0.72, color=FAINT, zorder=1)
     ax.vlines(e.values[chosen], place - 0.36, place + 0.36, color=INK, linewidth=2, zorder=2)
     ax.use_sticky_edges = False

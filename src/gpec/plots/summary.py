@@ -14,7 +14,7 @@ from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
 from gpec.intervals.trust import half_width_of_mean, trust_words
-from gpec.plots._lines import legend_below, lines, shown_of, whiskers
+from gpec.plots._feature_axes import feature_axes, legend_below, shown_of, whiskers
 from gpec.plots._style import axis_note, label, largest, require_axes, unit_label
 from gpec.typing import FloatArray
 
@@ -69,7 +69,7 @@ def summary(
     mean = sizes.mean(axis=0)
     chosen = largest(mean.sum(axis=1), check_count("max_features", max_features))
     shown = e[:, chosen]
-    ax, place = lines(ax, [label(name) for name in shown.feature_names], 7.2, 0.36, 1.7)
+    ax, place = feature_axes(ax, [label(name) for name in shown.feature_names], 7.2, 0.36, 1.7)
     if sizes.shape[2] == 1:
         ax.barh(place, mean[chosen, 0], color=DOWN, height=0.65)
     else:

@@ -13,7 +13,7 @@ from gpec._validation import check_count
 from gpec.intervals.protocol import Explained
 from gpec.intervals.rules import mixture_quantile
 from gpec.intervals.trust import trust_words
-from gpec.plots._lines import bar, firmness_legend, lines, names_and_values, whiskers, zero_line
+from gpec.plots._feature_axes import bar, feature_axes, firmness_legend, names_and_values, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 from gpec.typing import IntArray
 
@@ -71,7 +71,7 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
     starts = np.concatenate([[base], ends[:-1]])
     most = max(abs(step.value) for step in steps)
     first, last, missed = _ends(e, float(ends[-1]), most)
-    ax, place = lines(ax, [first, *(step.name for step in steps), last], 6.8, 0.36, 1.5)
+    ax, place = feature_axes(ax, [first, *(step.name for step in steps), last], 6.8, 0.36, 1.5)
     _connect(ax, np.concatenate([[base], ends]), place)
     for y, start, step in zip(place[1:-1], starts, steps, strict=True):
         bar(ax, start, step.value, y, step.word)

@@ -1,4 +1,4 @@
-"""What the playground can show: places with two features, and models of them."""
+"""The playground's data sets with two features, and models trained on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpec.errors import InputError
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["FORMULA", "MODELS", "REGULARISATION", "SCENES", "Place", "Scored", "place_of", "train"]
+__all__ = ["DATASETS", "FORMULA", "MODELS", "REGULARISATION", "Dataset", "ScoreClassifier", "load_dataset", "train"]
 
 FORMULA = "formula"
 MODELS = {
@@ -32,7 +32,7 @@ MODELS = {
     "network": "Neural network",
     "svm": "Support vector machine",
 }
-SCENES = {
+DATASETS = {
     "line": "A straight line",
     "angle": "Two lines that meet",
     "sine": "A sine wave",
@@ -49,7 +49,7 @@ _SEED = 0
 _REACH = 10.0  # of the rows around a formula
 
 
-class Scored:
+class ScoreClassifier:
     """A classifier made of a score, which is 0 on the boundary: ``p(x) = sigmoid(score(x))``."""
 
     classes_ = np.array([0, 1])
@@ -63,7 +63,7 @@ class Scored:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Dataset:
     """Rows with two features and their classes; ``score`` is the formula of the boundary, where there is one."""
 
     X: FloatArray
@@ -80,17 +80,17 @@ class Place:
 
 
 @lru_cache(maxsize=16)
-def place_of(name: str) -> Place:
-    """The place that a key of :data:`SCENES` names."""
-    if name not in SCENES:
-        raise InputError(f"There is no place called {name!r}; choose one of {list(SCENES)}.")
+def load_dataset(name: str) -> Dataset:
+    """The data set with this key of :data:`DATASETS`."""
+    if name not in DATASETS:
+        raise InputError(f"There is no data set called {name!r}; choose one of {list(DATASETS)}.")
     if name == "moons":
         return _moons()
     if name in _TABLES:
         return _table(*_TABLES[name])
     X = stream(_SEED, "playground rows").uniform(-_REACH, _REACH, size=(_ROWS, 2))
     score = _circle if name == "circle" else _above(_CURVES[name])
-    return Place(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), "inside" if name == "circle" else "above", score)
+    return Dataset(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), "inside" if name == "circle" else "above", score)
 
 
 # Heights of the curves that part the classes.
@@ -110,11 +110,11 @@ def _circle(X: FloatArray) -> FloatArray:
     return np.asarray(6.0 - np.hypot(X[:, 0], X[:, 1]))
 
 
-def _moons() -> Place:
+def _moons() -> Dataset:
     from sklearn.datasets import make_moons
 
     X, y = make_moons(_ROWS, noise=0.2, random_state=derived_seed(_SEED, "playground rows"))
-    return Place(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
+    return Dataset(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
 
 
 # Of scikit-learn's tables: the loader, two columns, the class of interest and its name.
@@ -125,23 +125,23 @@ _TABLES: dict[str, tuple[str, tuple[str, str], int, str]] = {
 }
 
 
-def _table(loader: str, names: tuple[str, str], positive: int, word: str) -> Place:
+def _table(loader: str, names: tuple[str, str], positive: int, word: str) -> Dataset:
     from sklearn import datasets
 
     table = getattr(datasets, loader)(as_frame=True)
     X = table.data[list(names)].to_numpy(dtype=np.float64)
     y = (table.target == positive).to_numpy(dtype=np.int64)
     some = stream(_SEED, "playground rows").permutation(len(X))[:_ROWS]
-    return Place(X[some], y[some], names, word)
+    return Dataset(X[some], y[some], names, word)
 
 
-def train(place: Place, kind: str, regularisation: float) -> Any:
-    """A model of the place; the higher ``regularisation``, the smoother it is."""
+def train(dataset: Dataset, kind: str, regularisation: float) -> Any:
+    """A model of the data set; the higher ``regularisation``, the smoother it is."""
     low, high = REGULARISATION
     if kind not in MODELS or not low <= regularisation <= high:
         raise InputError(f"Cannot train the model {kind!r} with regularisation {regularisation}.")
     if kind == FORMULA:
-        return _formula(place, regularisation)
+        return _formula(dataset, regularisation)
     seed = derived_seed(_SEED, "playground models")
     leaf = round(2.0 ** (1.3 * regularisation))  # 1 to 37 rows
     alpha, C = 10 ** (regularisation - 3), 10 ** (2 - 0.75 * regularisation)
@@ -155,12 +155,12 @@ def train(place: Place, kind: str, regularisation: float) -> Any:
     }[kind]
     with warnings.catch_warnings():  # a network that is not quite at its best is still a network
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(place.X, place.y)
-    return Scored(lambda X: np.asarray(2.0 * model.decision_function(X))) if kind == "svm" else model
+        model.fit(dataset.X, dataset.y)
+    return ScoreClassifier(lambda X: np.asarray(2.0 * model.decision_function(X))) if kind == "svm" else model
 
 
-def _formula(place: Place, softness: float) -> Scored:
-    score = place.score
+def _formula(dataset: Dataset, softness: float) -> ScoreClassifier:
+    score = dataset.score
     if score is None:
         raise InputError("A data set has no formula; choose one of the other models.")
-    return Scored(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - softness)))
+    return ScoreClassifier(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - softness)))

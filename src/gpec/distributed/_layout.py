@@ -11,23 +11,23 @@ import pandas as pd
 from gpec.explanation import Explanation
 from gpec.pipeline.fitted import Fitted
 
-__all__ = ["Lines"]
+__all__ = ["ResultLayout"]
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class ResultLayout:
     """How results look: the lines of one row, and whether they say what went wrong."""
 
     of_one: pd.DataFrame
-    keeps: bool
+    keeps_errors: bool
 
     @classmethod
-    def like(cls, one: Explanation, fitted: Fitted, *, keeps: bool) -> Lines:
+    def like(cls, one: Explanation, fitted: Fitted, *, keeps_errors: bool) -> ResultLayout:
         """As the explanation of one row has them. ``data`` is a column of numbers only where all features are."""
         frame = one.to_frame()
         if not (fitted.context.schema.plain and fitted.context.groups.single):
             frame["data"] = frame["data"].astype(object)
-        return cls(frame, keeps)
+        return cls(frame, keeps_errors)
 
     @property
     def per_row(self) -> int:
@@ -42,7 +42,7 @@ class Lines:
         """No lines, with the types that they would have for rows labelled like these; there may be none."""
         texts = pd.api.types.is_string_dtype(labels.dtype) and len(labels) == 0
         none = self.of_one.iloc[:0].assign(row=_as_column(["a"] if texts else labels)[:0])
-        return none.assign(error=_texts(0, None)) if self.keeps else none
+        return none.assign(error=_texts(0, None)) if self.keeps_errors else none
 
     def of(self, e: Explanation, labels: Any) -> pd.DataFrame:
         """The lines of explained rows."""
@@ -50,7 +50,7 @@ class Lines:
         frame["row"] = _repeated(labels, self.per_row)
         if not self.numeric:
             frame["data"] = frame["data"].astype(object)
-        return frame.assign(error=_texts(len(frame), None)) if self.keeps else frame
+        return frame.assign(error=_texts(len(frame), None)) if self.keeps_errors else frame
 
     def of_failed(self, labels: Any, reason: str) -> pd.DataFrame:
         """The lines of rows that could not be explained: numbers are missing."""
@@ -63,8 +63,8 @@ class Lines:
 
     def joined(self, parts: list[pd.DataFrame], labels: Any) -> pd.DataFrame:
         """All lines, numbered."""
-        whole = [part for part in parts if len(part)]
-        return pd.concat(whole, ignore_index=True) if whole else self.empty(labels)
+        filled = [part for part in parts if len(part)]
+        return pd.concat(filled, ignore_index=True) if filled else self.empty(labels)
 
 
 def _texts(n: int, text: str | None) -> pd.Series[Any]:

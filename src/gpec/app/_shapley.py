@@ -12,10 +12,10 @@ from gpec.runtime.randomness import derived_seed
 from gpec.similar.base import uniform
 from gpec.typing import FloatArray
 
-__all__ = ["Answers", "noisy_shapley", "shapley_of_two"]
+__all__ = ["NoisyExplainer", "noisy_shapley", "shapley_of_two"]
 
 Predict = Callable[[FloatArray], FloatArray]
-Answers = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # rows -> values, their variance
+NoisyExplainer = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # rows -> values, their variance
 
 
 def shapley_of_two(predict: Predict, X: FloatArray, background: FloatArray) -> FloatArray:
@@ -36,7 +36,7 @@ def shapley_of_two(predict: Predict, X: FloatArray, background: FloatArray) -> F
     return np.column_stack((half + ahead, half - ahead))
 
 
-def noisy_shapley(predict: Predict, background: FloatArray, noise: float, seed: int) -> Answers:
+def noisy_shapley(predict: Predict, background: FloatArray, noise: float, seed: int) -> NoisyExplainer:
     """An explainer whose answers vary by ``noise``, a standard deviation; the same row always gets the same answer."""
 
     def explain(X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,14 +12,14 @@ from gpec.runtime.archive import half_written
 from gpec.runtime.checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
-__all__ = ["Target", "files_of", "fingerprints_of", "require_room", "require_stamp"]
+__all__ = ["OutputFolder", "files_of", "fingerprints_of", "require_room", "require_stamp"]
 
 _WORK = "explain_parquet"
 _ENDINGS = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputFolder:
     """Where results go.
 
     ``identity`` says what they depend on besides the rows; a run that goes on must agree in all of it. ``files`` are
@@ -32,11 +32,11 @@ class Target:
 
     def prepare(self, *, resume: bool, overwrite: bool) -> set[str]:
         """Make the folder ready, and say which files an earlier run has finished."""
-        kept: dict[str, str] = {}
+        finished: dict[str, str] = {}
         if require_room(self.folder, resume=resume, overwrite=overwrite):
             if resume:
-                kept = require_same(self.folder, _WORK, self.identity)["files"]
-                gone = [name for name in kept if name not in self.files]
+                finished = require_same(self.folder, _WORK, self.identity)["files"]
+                gone = [name for name in finished if name not in self.files]
                 if gone:
                     raise CheckpointError(
                         f"The folder {self.folder} is of more files than there are now: {gone[0]} is no longer in the "
@@ -47,9 +47,9 @@ class Target:
                     (self.folder / name).unlink(missing_ok=True)
             self.tidy()
         for name, content in self.files.items():
-            if kept.get(name) != content:
+            if finished.get(name) != content:
                 (self.folder / name).unlink(missing_ok=True)
-        if kept != self.files:
+        if finished != self.files:
             notes = {"files": self.files, "run": fingerprint(self.identity)}
             write_identity(self.folder, _WORK, self.identity, notes)
         for name in self.files:

@@ -9,28 +9,28 @@ from typing import Any, Literal
 
 from gpec._validation import check_choice, check_level
 from gpec.data import Schema
-from gpec.distributed._lines import Lines
+from gpec.distributed._layout import ResultLayout
 from gpec.errors import InputError, PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.payload import Payload, in_turn
 
-__all__ = ["Question"]
+__all__ = ["ExplainTask"]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class ExplainTask:
     """How rows are to be explained, wherever they are; sent to every worker once."""
 
-    parcel: Payload
+    payload: Payload
     attribution: Literal["explainer", "posterior"]
     confidence_level: float
     errors: Literal["raise", "keep"]
-    lines: Lines
+    layout: ResultLayout
 
     @classmethod
-    def of(cls, g: Any, attribution: Any, confidence_level: float, errors: Any) -> Question:
+    def of(cls, g: Any, attribution: Any, confidence_level: float, errors: Any) -> ExplainTask:
         """Check what is asked, and see on one row how the answers will look; no explainer is run."""
         fitted: Fitted = g._require_fitted()
         check_choice("attribution", attribution, ("explainer", "posterior"))
@@ -39,12 +39,12 @@ class Question:
         fitted.calibration.require_enough_calibration_rows(attribution, level)
         if attribution == "explainer" and fitted.context.explainer is None:
             raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
-        parcel = _packed(g, fitted, attribution)
+        payload = _packed(g, fitted, attribution)
         with warnings.catch_warnings():
             if attribution == "explainer":
                 warnings.simplefilter("ignore", PosteriorWarning)
             one = g.explain(fitted.context.schema.decode(fitted.observation.rows[:1]), attribution="posterior")
-        return cls(parcel, attribution, level, errors, Lines.like(one, fitted, keeps=errors == "keep"))
+        return cls(payload, attribution, level, errors, ResultLayout.like(one, fitted, keeps_errors=errors == "keep"))
 
     @property
     def labels(self) -> tuple[Any, ...] | None:
@@ -63,19 +63,19 @@ class Question:
 
     @property
     def _schema(self) -> Schema:
-        schema: Schema = self.parcel.open()["GPEC"]._fitted.context.schema
+        schema: Schema = self.payload.open()["GPEC"]._fitted.context.schema
         return schema
 
-    def ask(self, rows: Any) -> Explanation:
+    def explain(self, rows: Any) -> Explanation:
         """Explain rows with the GPEC of this process."""
-        g = self.parcel.open()["GPEC"]
+        g = self.payload.open()["GPEC"]
         with in_turn(self._alone(g)):
             found: Explanation = g.explain(rows, attribution=self.attribution, confidence_level=self.confidence_level)
         return found
 
-    def model_is_well(self) -> bool:
+    def model_still_answers(self) -> bool:
         """Whether the model still answers the rows that it answered in ``fit``, so that others are to blame."""
-        fitted = self.parcel.open()["GPEC"]._fitted
+        fitted = self.payload.open()["GPEC"]._fitted
         try:
             fitted.model_fingerprint.require_same(fitted.context.model)
         except Exception:

@@ -15,7 +15,16 @@ from gpec.intervals.trust import SIGN_WORDS
 from gpec.plots._style import label, new_axes, tidy
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["bar", "firmness_legend", "legend_below", "lines", "names_and_values", "shown_of", "whiskers", "zero_line"]
+__all__ = [
+    "bar",
+    "feature_axes",
+    "firmness_legend",
+    "legend_below",
+    "names_and_values",
+    "shown_of",
+    "whiskers",
+    "zero_line",
+]
 
 _PALE = 0.45
 _LEGEND = 0.27  # inches that a line of legend takes
@@ -27,7 +36,7 @@ def names_and_values(e: Explained) -> list[str]:
     return [label(name, value) for name, value in zip(e.feature_names, e.data, strict=True)]
 
 
-def lines(ax: Axes | None, names: list[str], width: float, each: float, more: float) -> tuple[Axes, IntArray]:
+def feature_axes(ax: Axes | None, names: list[str], width: float, each: float, more: float) -> tuple[Axes, IntArray]:
     """Axes with a line for each name, and the heights of the lines, the highest first.
 
     A new figure is ``width`` inches wide and wider for long names; each line takes ``each`` inches, all else ``more``.

@@ -23,14 +23,14 @@ from gpec.explanation import Explanation
 from gpec.runtime.checkpoint import IDENTITY, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
-__all__ = ["Work"]
+__all__ = ["CommandRun"]
 
 _WORK = "the command line"
 _PARTS = ("fitting", "calibrating", "rows")  # the checkpoints of fit, calibrate and explain
 
 
 @dataclass
-class Work:
+class CommandRun:
     """One run of a command. Files are read when they are first needed."""
 
     source: str
@@ -90,10 +90,10 @@ class Work:
     def _fitted(self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path) -> GPEC:
         """The fit that is kept, that of a file, or a new one, calibrated on rows if there are any."""
         content = source.read_bytes() if isinstance(source, Path) else source
-        kept = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
-        if kept.exists():
+        stored = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
+        if stored.exists():
             with suppress(ModelMismatchError):  # the checkpoint below says so, too
-                return self._loaded(kept)
+                return self._loaded(stored)
         if isinstance(source, Path):
             g = self._loaded(source)
         else:
@@ -103,7 +103,7 @@ class Work:
         if rows is not None:
             g.calibrate(rows, checkpoint=folder / "calibrating")
         if rows is not None or not isinstance(source, Path):
-            g.save(kept)
+            g.save(stored)
         return g
 
     def _loaded(self, path: Path) -> GPEC:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-from gpec.distributed._file import Job, Told, explain_file
-from gpec.distributed._question import Question
+from gpec.distributed._file import Counts, Job, explain_file
+from gpec.distributed._task import ExplainTask
 from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
 from gpec.runtime.payload import errors_that_travel, pass_on, scheduler_lost, send
 from gpec.runtime.progress import Progress
@@ -51,26 +51,26 @@ def running_on(scheduler: Any) -> Iterator[Any]:
         )
 
 
-def run_jobs(where: Any, question: Question, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Told]:
+def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
     """Explain each file, and return what came of them; finished ones stay, whatever happens to the others."""
     if not jobs:
         return []
     if not isinstance(where, str):
-        return _run_on_cluster(where, question, jobs, progress)
+        return _run_on_cluster(where, task, jobs, progress)
     import dask
 
-    sent = dask.delayed(pass_on)(question)
+    sent = dask.delayed(pass_on)(task)
     work = dask.delayed(_explain_there if where == "processes" else explain_file)
-    tasks = [work(question=sent, job=job) for job in jobs]
+    tasks = [work(task=sent, job=job) for job in jobs]
     return list(dask.compute(*tasks, scheduler=where))
 
 
-def _run_on_cluster(client: Any, question: Question, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Told]:
+def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
     import distributed
 
     address, futures, lost = _address(client), [], False
     try:
-        futures = client.map(_explain_there, jobs, question=send(client, question), pure=False)
+        futures = client.map(_explain_there, jobs, task=send(client, task), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
                 if future.status != "finished":
@@ -78,10 +78,12 @@ def _run_on_cluster(client: Any, question: Question, jobs: list[Job], progress: 
                 bar.advance()
         return list(client.gather(futures))
     except distributed.KilledWorker as error:
-        place = next((job.place for job, future in zip(jobs, futures, strict=True) if future.key == error.task), "?")
+        partition = next(
+            (job.partition for job, future in zip(jobs, futures, strict=True) if future.key == error.task), "?"
+        )
         raise ClusterError(
-            f"{place} was with several workers when they died, most likely for lack of memory; it may be the cause, or "
-            "a partition beside it. Give workers more memory or fewer threads."
+            f"{partition} was with several workers when they died, most likely for lack of memory; it may be the "
+            "cause, or a partition beside it. Give workers more memory or fewer threads."
         ) from error
     except GPECError:
         raise
@@ -106,9 +108,9 @@ def _close(client: Any) -> None:
         printer.disabled = silent
 
 
-def _explain_there(job: Job, question: Question) -> Told:
+def _explain_there(job: Job, task: ExplainTask) -> Counts:
     with errors_that_travel():
-        return explain_file(question, job)
+        return explain_file(task, job)
 
 
 def _current_client() -> Any:

@@ -26,7 +26,7 @@ from gpec.runtime import archive
 from gpec.runtime.state import from_state
 from gpec.typing import FloatArray
 
-__all__ = ["LARGEST_UPLOAD", "Library", "Opened", "read_opened"]
+__all__ = ["LARGEST_UPLOAD", "FileCache", "OpenFile", "read_file"]
 
 LARGEST_UPLOAD = 50 * 2**20
 _LARGEST_UNPACKED = 500 * 2**20  # of an upload: a small archive may hold a great many zeros
@@ -35,7 +35,7 @@ _MOST_SEARCHED = 2_000_000  # values whose text is searched, besides the names o
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenFile:
     """A file's content as the page shows it.
 
     ``explanation`` has the axes row and feature, and output if there are several classes. ``facts`` are titles and
@@ -43,7 +43,7 @@ class Opened:
     """
 
     name: str
-    judged: bool  # whether there are intervals by which rows can be trusted; a fit without its model has none
+    has_intervals: bool  # whether there are intervals by which rows can be trusted; a fit without its model has none
     explanation: Explanation
     statements: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
@@ -52,10 +52,10 @@ class Opened:
     texts: list[str]  # of each row, in small letters, for searches
 
     @classmethod
-    def of(cls, name: str, judged: bool, e: Explanation, statements: tuple[str, ...], facts: Any) -> Opened:
+    def of(cls, name: str, has_intervals: bool, e: Explanation, statements: tuple[str, ...], facts: Any) -> OpenFile:
         """With what the page asks for again and again."""
         labels = [str(i) if e.row_names is None else value_text(e.row_names[i]) for i in range(len(e))]
-        return cls(name, judged, e, statements, facts, firm_share(e), labels, _texts(e, labels))
+        return cls(name, has_intervals, e, statements, facts, firm_share(e), labels, _texts(e, labels))
 
     @property
     def outputs(self) -> list[str]:
@@ -70,18 +70,18 @@ class Opened:
         return self.explanation, self.firm
 
 
-class Library:
+class FileCache:
     """The files that are open, by a key that the page holds; the least recently used are let go."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, Opened] = OrderedDict()
+        self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
     def open_path(self, path: str | os.PathLike[str]) -> tuple[str, str]:
         """Key and name of a file of this machine."""
         if not Path(path).is_file():
             raise InputError(f"There is no file {os.fspath(path)!s}.")
-        return self._keep(read_opened(path, Path(path).name))
+        return self._add(read_file(path, Path(path).name))
 
     def open_upload(self, contents: str, name: str) -> tuple[str, str]:
         """Key and name of a file that a browser sent as a data address."""
@@ -96,9 +96,9 @@ class Library:
             path = Path(folder) / "upload"
             path.write_bytes(content)
             _require_moderate(path, name)
-            return self._keep(read_opened(path, name))
+            return self._add(read_file(path, name))
 
-    def get(self, key: Any) -> Opened:
+    def get(self, key: Any) -> OpenFile:
         """The file of a key."""
         with self._lock:
             if key not in self._files:
@@ -106,24 +106,26 @@ class Library:
             self._files.move_to_end(key)
             return self._files[key]
 
-    def _keep(self, opened: Opened) -> tuple[str, str]:
+    def _add(self, file: OpenFile) -> tuple[str, str]:
         key = uuid4().hex
         with self._lock:
-            self._files[key] = opened
+            self._files[key] = file
             while len(self._files) > _MOST_FILES:
                 self._files.popitem(last=False)
-        return key, opened.name
+        return key, file.name
 
 
-def read_opened(path: str | os.PathLike[str], name: str) -> Opened:
+def read_file(path: str | os.PathLike[str], name: str) -> OpenFile:
     """Read a saved explanation or fit; errors speak of ``name``."""
     try:
         try:
             e = Explanation.load(path)
         except InputError:  # it holds something else
-            return Opened.of(name, False, *describe_fit(from_state(SavedGPEC, archive.read(path, "GPEC"), name), name))
+            return OpenFile.of(
+                name, False, *describe_fit(from_state(SavedGPEC, archive.read(path, "GPEC"), name), name)
+            )
         _require_table(e)
-        return Opened.of(name, True, e, (e.statement(),), _facts(e))
+        return OpenFile.of(name, True, e, (e.statement(),), _facts(e))
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
         raise kind(str(error).replace(os.fspath(path), name)) from error
