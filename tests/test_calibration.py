@@ -127,15 +127,10 @@ def test_both_promises_and_their_state():
     both = Calibration(scores(rng.random((30, 3, 1))), scores(rng.random((25, 3, 1)), fresh=False))
     assert both.of("explainer") is both.similar
     assert both.of("posterior") is both.value
-    assert both.squeeze_single_output().similar.values.shape == (30, 3)
-    assert both.squeeze_single_output().value.fresh is False
     again = from_state(Calibration, to_state(both))
     np.testing.assert_array_equal(again.similar.values, both.similar.values)
     np.testing.assert_array_equal(again.value.weights, both.value.weights)
     assert (again.similar.fresh, again.value.fresh) == (True, False)
-    several = Calibration(None, scores(rng.random((25, 3, 4))))
-    assert several.squeeze_single_output().value.values.shape == (25, 3, 4)
-    assert several.squeeze_single_output().similar is None
     assert from_state(Calibration, to_state(Calibration())).of("explainer") is None
 
 

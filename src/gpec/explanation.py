@@ -111,6 +111,14 @@ class Explanation:
     row_names: Annotated[Any, Stored(_plain, _names_of), Shape("row"), OPTIONAL] = None
     predictions: Annotated[FloatArray, Shape("row", "output")] | None = None
 
+    @classmethod
+    def of_outputs(cls, *, output_names: Any, **parts: Any) -> Explanation:
+        """From arrays that have an axis of outputs, also where there is one output: then that axis is dropped."""
+        single = parts["values"].shape[2] == 1
+        names = [output_names] if single else output_names
+        e = cls(**parts, output_names=names, axes=("row", "feature", "output"))
+        return e[..., 0] if single else e
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape

@@ -8,7 +8,6 @@ from gpec.data import Groups
 from gpec.explanation import Explanation
 from gpec.intervals.rules import SimilarRows, Value
 from gpec.pipeline.fitted import SavedFit, SavedGPEC
-from gpec.runtime.shapes import squeeze_single_output
 
 __all__ = ["describe_fit"]
 
@@ -21,20 +20,18 @@ def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, .
     fitted, diagnostics = saved.fitted, saved.diagnostics
     groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observation
     values, U = seen.attribution.values, seen.U
-    several = values.shape[2] > 1
     classes = [str(c) for c in range(values.shape[2])]  # files do not keep their names
-    base = seen.attribution.base_values
-    explanation = Explanation(
-        values=squeeze_single_output(values),
-        boundary_variance=np.zeros_like(squeeze_single_output(values)),
-        noise_variance=squeeze_single_output(U),
-        explainer_variance=squeeze_single_output(U),
-        base_values=None if base is None else squeeze_single_output(base, axis=1),
+    single = None if diagnostics.get("regression") else "1"
+    explanation = Explanation.of_outputs(
+        values=values,
+        boundary_variance=np.zeros_like(values),
+        noise_variance=U,
+        explainer_variance=U,
+        base_values=seen.attribution.base_values,
         data=groups.data(seen.rows, fitted.schema),
         feature_names=list(groups.names),
-        output_names=classes if several else None if diagnostics.get("regression") else "1",
+        output_names=classes if len(classes) > 1 else single,
         diagnostics=diagnostics,
-        axes=("row", "feature", "output") if several else ("row", "feature"),
     )
     return explanation, _statements(fitted, name), _facts(saved)
 

@@ -16,7 +16,6 @@ from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import row_seed
 from gpec.models import Model
 from gpec.runtime.randomness import stream
-from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["BayesRegression", "LocalRegression", "PerturbsNeighbors"]
@@ -138,7 +137,7 @@ class BayesRegression(LocalRegression):
 
     def half_width(self, X: Any, level: float = 0.95) -> FloatArray:
         """Half-width of the credible intervals of ``explainer(X).values``, of the same shape (Student t)."""
-        return squeeze_single_output(self.posterior(X).half_width(level))
+        return Attribution(self.posterior(X).half_width(level)).squeeze_single_output().values
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         posterior = self._posterior(Z, seeds)

@@ -10,7 +10,6 @@ import numpy as np
 
 from gpec.errors import ExplainerError, InputError
 from gpec.models import Model
-from gpec.runtime.shapes import squeeze_single_output
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
@@ -57,7 +56,7 @@ class Attribution:
 
     def squeeze_single_output(self) -> Attribution:
         """As users see it: ``(n, d)`` and ``(n,)`` with two classes."""
-        return self.map(squeeze_single_output)
+        return self.map(lambda array: array[..., 0]) if self.values.shape[2] == 1 else self
 
 
 def check_attribution(

@@ -12,7 +12,6 @@ from gpec.errors import InputError, StochasticExplainerWarning
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
 from gpec.runtime.blocks import Execution
-from gpec.runtime.shapes import squeeze_single_output
 from gpec.typing import FloatArray
 
 __all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "noise_variance", "observe"]
@@ -90,7 +89,7 @@ def noise_variance(
         if not _broadcasts(given.shape, shape):
             raise InputError(
                 f"noise has shape {np.shape(noise)}, which does not fit the attributions' shape "
-                f"{squeeze_single_output(attribution.values).shape}."
+                f"{attribution.squeeze_single_output().values.shape}."
             )
         return np.broadcast_to(given, shape).copy(), "given"
     if _resampled(noise) and explainer is None:

@@ -7,13 +7,12 @@ next one, the ``ceil((n + 1) level)``-th smallest is exceeded by the next score 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 
 from gpec.errors import InputError
-from gpec.runtime.shapes import squeeze_single_output
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
@@ -107,11 +106,3 @@ class Calibration:
         scores = self.of(attribution)
         if scores is not None and scores.fresh:
             scores.quantile(level)
-
-    def squeeze_single_output(self) -> Calibration:
-        """As the intervals of users' explanations have it: ``(n, d)`` with two classes."""
-        shown = {
-            name: None if scores is None else replace(scores, values=squeeze_single_output(scores.values))
-            for name, scores in vars(self).items()
-        }
-        return Calibration(**shown)

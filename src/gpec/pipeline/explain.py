@@ -24,7 +24,6 @@ from gpec.pipeline.prediction import predict_changes, predict_values
 from gpec.runtime.blocks import Execution, in_tiles
 from gpec.runtime.checkpoint import BlockCache
 from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.shapes import squeeze_single_output
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
@@ -154,12 +153,7 @@ def similar_rows(
     """The explainer's answers, with the change to be expected among similar rows."""
     changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), now)
     square = changes.expected_square
-    rule = SimilarRows(
-        squeeze_single_output(changes.offset, axis=2),
-        squeeze_single_output(changes.deviation, axis=2),
-        fitted.calibration.squeeze_single_output().similar,
-        nearby.phrase,
-    )
+    rule = SimilarRows(changes.offset, changes.deviation, fitted.calibration.similar, nearby.phrase)
     boundary = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
     return Intervals(answer, boundary, changes.noise_variance, rule)
 
@@ -175,7 +169,7 @@ def value_intervals(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
         )
     found = predict_values(fitted, rows, predict(fitted, rows, now), now.n_jobs)
     shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
-    rule = Value(fitted.calibration.squeeze_single_output().value)
+    rule = Value(fitted.calibration.value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
 
 
@@ -196,23 +190,21 @@ def make_explanation(
         np.isfinite(found.shown.values).all() and np.isfinite(found.boundary_variance + found.noise_variance).all()
     ):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-    schema, several, model = fitted.context.schema, len(fitted.output_models) > 1, fitted.context.model
-    shown = found.shown.squeeze_single_output()
-    return Explanation(
+    context, shown = fitted.context, found.shown
+    return Explanation.of_outputs(
         values=shown.values,
-        boundary_variance=squeeze_single_output(found.boundary_variance),
-        noise_variance=squeeze_single_output(found.noise_variance),
+        boundary_variance=found.boundary_variance,
+        noise_variance=found.noise_variance,
         explainer_variance=shown.variance,
         base_values=shown.base_values,
-        data=fitted.context.groups.data(rows.encoded, schema),
-        feature_names=list(fitted.context.groups.names),
-        output_names=model.output_names,
+        data=context.groups.data(rows.encoded, context.schema),
+        feature_names=list(context.groups.names),
+        output_names=context.model.output_names,
         confidence_level=level,
         diagnostics=diagnostics,
-        axes=("row", "feature", "output") if several else ("row", "feature"),
         rule=found.rule,
         row_names=row_names,
-        predictions=squeeze_single_output(model.answers_of(rows.outputs)) if fitted.similarity is not None else None,
+        predictions=context.model.answers_of(rows.outputs) if fitted.similarity is not None else None,
     )
 
 
