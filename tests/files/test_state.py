@@ -107,7 +107,10 @@ FAULTS = {
     "truth for a number": (lambda s: s.update(n=True), "Whole.n is True, but must be a whole number"),
     "too small": (lambda s: s.update(n=0), "Whole.n is 0, but must be at least 1"),
     "text for a list": (lambda s: s["parts"][0].update(words="ab"), "Whole.parts.0.words is 'ab', but must be a list"),
-    "key": (lambda s: s.update(table={"x": 1.0}), "Whole.table has the key 'x', which must be a int"),
+    "key": (
+        lambda s: s.update(table={"x": 1.0}),
+        "Whole.table cannot be read: ValueError(\"invalid literal for int() with base 10: 'x'\")",
+    ),
     "nan": (lambda s: s.update(table={"1": np.nan}), "Whole.table.1 is nan, but must be a finite number"),
     "edge": (
         lambda s: s["method"].update(share=1.0),
@@ -117,7 +120,7 @@ FAULTS = {
         lambda s: s.update(method="exact"),
         "Whole.method is 'exact', but must be a table of fields",
     ),
-    "no tag": (lambda s: s["method"].pop("kind"), "Whole.method.kind is missing"),
+    "no tag": (lambda s: s["method"].pop("kind"), "Whole.method is of the unknown kind None"),
     "unknown tag": (
         lambda s: s["method"].update(kind="rough"),
         "Whole.method is of the unknown kind 'rough'; import the module that defines it",

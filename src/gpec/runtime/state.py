@@ -11,7 +11,7 @@ dataclass, an array type. ``Annotated`` adds :class:`Shape`, :class:`Limits`, :c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -45,7 +45,6 @@ _PLAIN: dict[type[Any], tuple[str, Any]] = {
     int: ("a whole number", (int, np.integer)),
     float: ("a finite number", (int, float, np.integer, np.floating)),
 }
-_GARBLED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
 
 class Shape:
@@ -154,103 +153,88 @@ class _Place:
     own: dict[str, int] = field(default_factory=dict)  # of one object
     axes: tuple[str, ...] = _AXES
 
-    def at(self, name: str) -> _Place:
+    def at(self, name: object) -> _Place:
         return replace(self, where=f"{self.where}.{name}")
 
     def error(self, fault: str, remedy: str = "save the file again from the original") -> CorruptFileError:
         return CorruptFileError(f"{self.where} {fault}; {remedy}.")
 
+    def require(self, right: Any, value: Any, what: str) -> None:
+        if not right:
+            seen = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)[:60]
+            raise self.error(f"is {seen}, but must be {what}")
+
     def check_shape(self, shape: tuple[int, ...], names: tuple[str, ...]) -> None:
         names = tuple(name for name in names if name not in _AXES or name in self.axes)
-        seen = [(self.own if len(name) == 1 else self.sizes) for name in names]
         if len(shape) != len(names):
             raise self.error(f"has shape {shape}, but must have the axes ({', '.join(names)})")
-        for size, name, sizes in zip(shape, names, seen, strict=True):
-            if sizes.setdefault(name, size) != size:
-                raise self.error(f"has shape {shape}, but the size of the axis '{name}' is {sizes[name]} elsewhere")
+        for size, name in zip(shape, names, strict=True):
+            known = (self.own if len(name) == 1 else self.sizes).setdefault(name, size)
+            if known != size:
+                raise self.error(f"has shape {shape}, but the size of the axis '{name}' is {known} elsewhere")
 
 
 @cache
 def _declared(cls: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """The type and the marks of each field."""
-    if not is_dataclass(cls):
-        return {}
-    hints = get_type_hints(cls, include_extras=True)
-    return {one.name: _unmarked(hints[one.name]) for one in fields(cls)}
+    hints = get_type_hints(cls, include_extras=True) if is_dataclass(cls) else {}
+    return {name: _unmarked(hints[name]) for name in getattr(cls, "__dataclass_fields__", ())}
 
 
 def _unmarked(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    if get_origin(kind) is not Annotated:
-        return kind, ()
-    kind, *marks = get_args(kind)
-    return kind, tuple(marks)
+    return (get_args(kind)[0], get_args(kind)[1:]) if get_origin(kind) is Annotated else (kind, ())
 
 
-def _find(of: type[T], marks: tuple[Any, ...]) -> T | None:
+def _find(of: type[Any], marks: tuple[Any, ...]) -> Any:
     return next((mark for mark in marks if isinstance(mark, of)), None)
 
 
 def _read_object(cls: Any, state: Any, place: _Place) -> Any:
-    if not isinstance(state, dict):
-        raise place.error(f"is {_shown(state)}, but must be a table of fields")
-    state = dict(state)
+    place.require(isinstance(state, dict), state, "a table of fields")
     if issubclass(cls, Tagged):
-        if cls._tag not in state:
-            raise place.at(cls._tag).error("is missing")
-        word = state.pop(cls._tag)
+        word = state.get(cls._tag)
         if not isinstance(word, str) or word not in cls._tagged:
             raise place.error(f"is of the unknown {cls._tag} {word!r}", "import the module that defines it")
-        cls = cls._tagged[word]
+        state, cls = {name: state[name] for name in state if name != cls._tag}, cls._tagged[word]
     declared = _declared(cls)
+    stored = [name for name, (_, marks) in declared.items() if NOT_STORED not in marks]
+    for name in (*stored, *state):
+        if name not in state or name not in stored:
+            raise place.at(name).error("is missing" if name in stored else "is unknown")
     place = replace(place, given=dict(place.given), own={})
-    for name in state:
-        if name not in declared or NOT_STORED in declared[name][1]:
-            raise place.at(name).error("is unknown")
-    values: dict[str, Any] = {}
-    for name in sorted(declared, key=lambda name: name != "axes"):  # which say what the others must be
-        kind, marks = declared[name]
-        if NOT_STORED in marks:
-            if name in place.given:
-                values[name] = place.given[name]
-            continue
-        if name not in state:
-            raise place.at(name).error("is missing")
-        how = _find(Stored, marks)
-        value = state[name]
-        if how is not None:
-            try:
-                value, kind = how.read(value, state), Any
-                marks += (OPTIONAL,) if NoneType in get_args(declared[name][0]) else ()
-            except _GARBLED as error:
-                raise place.at(name).error(f"cannot be read: {error!r}") from error
-        values[name] = place.given[name] = _read(kind, marks, value, place.at(name))
+    for name in sorted(stored, key=lambda name: name != "axes"):  # which say what the others must be
+        place.given[name] = _read(*declared[name], state[name], place.at(name), state)
         if name == "axes":
-            place = replace(place, axes=values["axes"])
-    return cls(**values)
+            place = replace(place, axes=place.given[name])
+    return cls(**{name: place.given[name] for name in declared if name in place.given})
 
 
-def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> Any:
+def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place, state: Any) -> Any:
+    """A value of a kind, as its marks demand; ``state`` is that of the object around it."""
     kind, more = _unmarked(kind)
     marks += more
     if get_origin(kind) in (Union, UnionType):
         (kind,) = (one for one in get_args(kind) if one is not NoneType)
-        return _read(kind, (*marks, OPTIONAL), value, place)
+        return _read(kind, (*marks, OPTIONAL), value, place, state)
     if value is None and OPTIONAL in marks:
         return None
-    found = _read_kind(kind, marks, value, place)
-    words, limits, shape = _find(OneOf, marks), _find(Limits, marks), _find(Shape, marks)
+    stored, words, limits, shape = (_find(of, marks) for of in (Stored, OneOf, Limits, Shape))
+    try:
+        found: Any = _read_kind(kind, marks, value, place) if stored is None else stored.read(value, state)
+    except CorruptFileError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise place.error(f"cannot be read: {error!r}") from error
+    is_array = isinstance(found, np.ndarray)
     if words is not None and isinstance(found, str):
-        _require(found in words.words, found, f"one of {', '.join(map(repr, words.words))}", place)
-    if limits is not None and isinstance(found, (int, float, np.ndarray)) and not limits.hold(found):
-        seen = f"from {found.min():g} to {found.max():g}" if isinstance(found, np.ndarray) else repr(found)
+        place.require(found in words.words, found, f"one of {', '.join(map(repr, words.words))}")
+    if limits is not None and not limits.hold(found):
+        seen = f"from {found.min():g} to {found.max():g}" if is_array else found
         raise place.error(f"is {seen}, but must be {limits}")
     if shape is not None:
-        place.check_shape(np.shape(found) if isinstance(found, np.ndarray) else _length(found), shape.names)
+        length = (len(found),) if isinstance(found, (list, tuple)) else ()
+        place.check_shape(found.shape if is_array else length, shape.names)
     return found
-
-
-def _length(value: Any) -> tuple[int, ...]:
-    return (len(value),) if isinstance(value, (list, tuple)) else ()
 
 
 def _read_kind(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> Any:
@@ -259,47 +243,23 @@ def _read_kind(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> 
     if kind is Any:
         return value
     if origin is np.ndarray:
-        return _read_array(np.dtype(get_args(inner[1])[0]), value, MAY_BE_MISSING in marks, place)
+        dtype = np.dtype(get_args(inner[1])[0])
+        right = isinstance(value, np.ndarray) and value.dtype.kind in {"f": "fiu", "i": "iu", "b": "b"}[dtype.kind]
+        place.require(right, value, f"an array of {dtype.name}")
+        missing = MAY_BE_MISSING in marks
+        if not (np.isfinite(value) | (missing & np.isnan(value))).all():
+            raise place.error(f"has numbers that are {'infinite' if missing else 'not finite'}")
+        return np.asarray(value, dtype=dtype)
     if origin is tuple:
-        _require(isinstance(value, (list, tuple)), value, "a list", place)
+        place.require(isinstance(value, (list, tuple)), value, "a list")
         marks = tuple(mark for mark in marks if not isinstance(mark, Shape))
-        return tuple(_read(inner[0], marks, item, place.at(str(i))) for i, item in enumerate(value))
-    if origin is dict:
-        _require(isinstance(value, dict), value, "a table", place)
-        return {_key(inner[0], key, place): _read(inner[1], (), value[key], place.at(str(key))) for key in value}
+        return tuple(_read(inner[0], marks, item, place.at(i), value) for i, item in enumerate(value))
+    if origin is dict:  # the keys of JSON are texts
+        place.require(isinstance(value, dict), value, "a table")
+        return {inner[0](key): _read(inner[1], (), item, place.at(key), value) for key, item in value.items()}
     if kind in _PLAIN:
         name, accepted = _PLAIN[kind]
         right = isinstance(value, accepted) and (kind is bool or not isinstance(value, bool))
-        _require(right and (kind is not float or np.isfinite(value)), value, name, place)
+        place.require(right and (kind is not float or np.isfinite(value)), value, name)
         return kind(value)
     return _read_object(kind, value, place)
-
-
-def _read_array(dtype: np.dtype[Any], value: Any, missing: bool, place: _Place) -> Any:
-    kinds = {"f": "fiu", "i": "iu", "b": "b"}[dtype.kind]
-    right = isinstance(value, np.ndarray) and value.dtype.kind in kinds
-    _require(right, value, f"an array of {dtype.name}", place)
-    array = np.asarray(value, dtype=dtype)
-    if dtype.kind == "f" and not (~np.isinf(array) if missing else np.isfinite(array)).all():
-        raise place.error(f"has numbers that are {'infinite' if missing else 'not finite'}")
-    return array
-
-
-def _key(kind: Any, key: Any, place: _Place) -> Any:
-    """The key of a table; those of JSON are texts."""
-    try:
-        return kind(key)
-    except (TypeError, ValueError) as error:
-        raise place.error(f"has the key {key!r}, which must be a {kind.__name__}") from error
-
-
-def _require(right: bool, value: Any, what: str, place: _Place) -> None:
-    if not right:
-        raise place.error(f"is {_shown(value)}, but must be {what}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"a {type(value).__name__}"
