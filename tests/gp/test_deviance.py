@@ -7,8 +7,8 @@ from scipy.optimize import OptimizeResult, approx_fprime
 from scipy.stats import multivariate_normal
 
 from gpec.gp import evidence, fit_parameters
-from gpec.gp._curve import LEAST_NUGGET, EqualNoiseREML, _least_points
 from gpec.gp._gram import Spectrum
+from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, _least_points
 from gpec.kernels import RBF
 
 

@@ -180,7 +180,7 @@ class TestEdges:
         assert parameters.nugget[0] >= LEAST_NUGGET * (1 - 1e-9)
         Q = np.vstack((X[:30], rng.normal(size=(30, 3))))
         low = ExactPosterior(kernel, X, y, U, parameters).predict(Q)
-        monkeypatch.setattr("gpec.gp._solver.JITTER", 1e-8)
+        monkeypatch.setattr("gpec.gp.posterior.JITTER", 1e-8)
         high = ExactPosterior(kernel, X, y, U, parameters).predict(Q)
         np.testing.assert_allclose(high.variance, low.variance, rtol=0.01)
         assert parameters.scale[0] * (parameters.nugget[0] + 1) < 1e3 * y.var()

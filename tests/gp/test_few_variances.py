@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpec.data.rows import evenly_spaced
-from gpec.gp import ExactPosterior, Parameters, _one_feature
+from gpec.gp import ExactPosterior, Parameters, posterior
 from gpec.kernels import Matern, Own, Rest
 
 RNG = np.random.default_rng(0)
@@ -19,15 +19,15 @@ def both(request, monkeypatch):
     """The posterior with all variances from all rows, and from 90 of 300."""
     U = RNG.uniform(1e-3, 1e-2, Y.shape) if request.param == "varying" else np.full(Y.shape, request.param)
     whole = ExactPosterior(KERNEL, X, Y, U, PARAMETERS)
-    monkeypatch.setattr(_one_feature, "_EXACT_VARIANCES", 100)
-    monkeypatch.setattr(_one_feature, "_VARIANCE_ROWS", 90)
+    monkeypatch.setattr(posterior, "_EXACT_VARIANCES", 100)
+    monkeypatch.setattr(posterior, "_VARIANCE_ROWS", 90)
     few = ExactPosterior(KERNEL, X, Y, U, PARAMETERS)
     some = evenly_spaced(300, 90)
     return whole, few, ExactPosterior(KERNEL, X[some], Y[some], U[some], PARAMETERS)
 
 
 def test_the_mean_is_that_of_all_rows_and_the_variance_that_of_few(both):
-    whole, few, alone = (posterior.predict(Q) for posterior in both)
+    whole, few, alone = (found.predict(Q) for found in both)
     np.testing.assert_array_equal(few.mean, whole.mean)
     np.testing.assert_allclose(few.variance, alone.variance, rtol=1e-9)
     assert (few.variance >= whole.variance).all()
@@ -39,7 +39,7 @@ def test_what_joins_rows_is_exact(both):
 
 
 def test_left_out_residuals_are_those_of_all_rows_with_variances_of_few(both):
-    whole, few, alone = (posterior.leave_one_out() for posterior in both)
+    whole, few, alone = (found.leave_one_out() for found in both)
     np.testing.assert_allclose(few.residual, whole.residual, rtol=1e-9, atol=1e-12)
     some = evenly_spaced(300, 90)
     np.testing.assert_allclose(few.variance[some], alone.variance, rtol=1e-9)

@@ -46,18 +46,6 @@ def test_the_papers_parameters(posterior):
     np.testing.assert_allclose(found.variance, variance, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["varying", "constant over rows"])
-def test_many_rows_are_worked_on_in_blocks(kind, monkeypatch):
-    p = problem(3, N=100)
-    U, parameters = noise_kinds(p.U)[kind], learned(3)
-    whole = LowRankPosterior(p.kernel, p.X, p.Y, U, parameters)
-    at_once = whole.leave_one_out()
-    monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
-    in_blocks = whole.leave_one_out()
-    np.testing.assert_allclose(in_blocks.residual, at_once.residual, rtol=1e-9)
-    np.testing.assert_allclose(in_blocks.variance, at_once.variance, rtol=1e-9)
-
-
 @pytest.mark.parametrize("posterior", TOLERANCE)
 def test_residuals_of_the_stated_process_have_the_stated_variance(posterior):
     rng = np.random.default_rng(4)

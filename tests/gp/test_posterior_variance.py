@@ -218,7 +218,7 @@ class TestRounding:
         parameters = fixed_parameters(1.0, 2) if kind == "paper" else fit_parameters(K, Y, U)
         Q = np.vstack((X[:50], rng.normal(size=(50, 3)), 20 * rng.normal(size=(20, 3))))
         low = ExactPosterior(kernel, X, Y, U, parameters).predict(Q)
-        monkeypatch.setattr("gpec.gp._solver.JITTER", 1e-8)
+        monkeypatch.setattr("gpec.gp.posterior.JITTER", 1e-8)
         high = ExactPosterior(kernel, X, Y, U, parameters).predict(Q)
         assert (low.boundary_variance > 0).all()
         np.testing.assert_allclose(high.variance, low.variance, rtol=0.01)

@@ -1,12 +1,11 @@
 """Gaussian process regression of attributions, one feature at a time."""
 
-from gpec.gp._solver import Prediction
 from gpec.gp.conditioning import make_posterior
 from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.learning import learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
-from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior
+from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior, Prediction
 from gpec.gp.tasks import TaskPosterior, Tasks, check_task_kernel, make_task_posterior
 
 __all__ = [

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from gpec.data import Rows
-from gpec.gp._curve import deviance
-from gpec.gp._restricted import REMLTerms
+from gpec.gp._reml import REMLTerms, deviance
 from gpec.kernels import Kernel
 from gpec.typing import BoolArray, FloatArray
 

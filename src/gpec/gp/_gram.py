@@ -1,4 +1,4 @@
-"""A kernel at some rows: its matrix and eigendecomposition, each made once, and its values towards other rows."""
+"""A kernel at some rows: its matrix, eigendecomposition and low-rank factor, and its values between them and others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, solve_triangular
 
 from gpec.data import Rows
 from gpec.kernels import Kernel
@@ -14,12 +14,12 @@ from gpec.kernels.base import Cross, symmetric
 from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Gram", "Spectrum", "feature_grams"]
+__all__ = ["CrossCovariance", "Gram", "LowRankGram", "Spectrum", "feature_grams"]
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """``K = Q diag(values) Q'``; what rounding made negative is 0."""
+    """``K = Q diag(values) Q'``; eigenvalues that rounding made negative are 0."""
 
     values: FloatArray
     Q: FloatArray
@@ -36,14 +36,16 @@ class Spectrum:
 
 
 class Gram:
-    """``k(X, X)`` of fixed rows, for one feature or for all alike (``feature=None``)."""
+    """``k(X, X)`` of fixed rows, for one feature or, with ``feature=None``, for all."""
+
+    residual = 0.0  # largest k(x, x) that the matrix leaves unexplained
 
     def __init__(self, kernel: Kernel, rows: Rows, feature: int | None = None) -> None:
         self.kernel, self.rows, self.feature = kernel, rows, feature
 
     @classmethod
     def of_matrix(cls, K: FloatArray) -> Gram:
-        """One of which nothing but its matrix is known."""
+        """A Gram matrix without its kernel and rows."""
         gram = cls.__new__(cls)
         vars(gram)["matrix"] = K
         return gram
@@ -61,12 +63,80 @@ class Gram:
     def spectrum(self) -> Spectrum:
         return Spectrum.of(self.matrix)
 
+    def cross_covariance(self, rows: Rows) -> CrossCovariance:
+        """Between other rows and these."""
+        return CrossCovariance(*self.cross(rows), self)
+
+    def project(self, k: FloatArray) -> FloatArray:
+        """``k(x, X)`` in the basis of the eigenvectors."""
+        return k @ self.spectrum.Q
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """Of the matrix; of one feature's its bound, the largest row sum of absolute values."""
+        values = self.spectrum.values if self.feature is None else np.abs(self.matrix).sum(axis=1)
+        return float(values.max())
+
+    def forget(self) -> None:
+        """Free memory that only conditioning on attributions needs; here there is none."""
+
     def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
         return {name: value for name, value in vars(self).items() if name != "cross"}
 
 
+class LowRankGram(Gram):
+    """``k(X, X) = Z Z'`` to within ``residual``, with ``Z (N, q)`` lower triangular at the rows ``pivots``.
+
+    With ``L = Z[pivots]`` the cross-covariance of rows ``x`` is ``z Z'``, ``z = L^-1 k(pivots, x)``.
+    """
+
+    def __init__(self, gram: Gram, pivots: IntArray, Z: FloatArray, residual: float) -> None:
+        super().__init__(gram.kernel, gram.rows, gram.feature)
+        self.pivots, self.residual, self.L = pivots, residual, Z[pivots]
+        self._to_pivots = Gram(gram.kernel, gram.rows[pivots], gram.feature)
+        vars(self)["Z"] = Z
+        squares, self.V = eigh(Z.T @ Z, driver="evd")
+        self.values = np.maximum(squares, 0.0)
+
+    @Lazy
+    def Z(self) -> FloatArray:
+        return self.cross_covariance(self.rows).k
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        return float(self.values.max())
+
+    def forget(self) -> None:
+        """``Z`` is computed again when it is needed."""
+        vars(self).pop("Z", None)
+
+    def cross_covariance(self, rows: Rows) -> CrossCovariance:
+        """``z`` takes the place of ``k(x, X)``."""
+        k, diagonal = self._to_pivots.cross(rows)
+        return CrossCovariance(np.asarray(solve_triangular(self.L, k.T, lower=True).T), diagonal, self)
+
+    def project(self, k: FloatArray) -> FloatArray:
+        return np.asarray(k @ self.V)
+
+
+class CrossCovariance:
+    """``k = k(x, X) (n, N)`` between rows ``x`` and those of a Gram matrix, and ``diagonal = k(x, x) (n,)``."""
+
+    def __init__(self, k: FloatArray, diagonal: FloatArray, gram: Gram) -> None:
+        self.k, self.diagonal, self._gram = k, diagonal, gram
+
+    @Lazy
+    def projected(self) -> FloatArray:
+        """``k`` in the basis of the eigenvectors of the Gram matrix."""
+        return self._gram.project(self.k)
+
+    def at(self, some: IntArray) -> CrossCovariance:
+        """With some of the rows ``X`` only."""
+        return CrossCovariance(self.k[:, some], self.diagonal, self._gram)
+
+
 def feature_grams(kernel: Kernel, rows: Rows, d: int) -> list[tuple[IntArray, Gram]]:
-    """Features with the matrix that serves them: one for all, unless the kernel differs by feature."""
+    """Features with the Gram matrix they share: all with one, unless the kernel differs by feature."""
     if not kernel.varies_by_feature:
         return [(np.arange(d), Gram(kernel, rows))]
     return [(np.array([f]), Gram(kernel, rows, f)) for f in range(d)]

@@ -5,7 +5,7 @@ The attributions of ``d`` features at ``N`` rows follow, jointly,
     vec(Y) ~ N(m (x) 1, S (x) K + H (x) I),   S = D T D,   D = diag(root of each output scale),   H = diag(noise),
 
 with a flat prior on the means ``m``, or ``m = 0``. Noise that varies over the rows enters as its mean. In the columns
-of ``Q' Y D^-1 W`` (see :mod:`gpec.gp._kronecker`) this is a sum over ``N d`` numbers.
+of ``Q' Y D^-1 W`` (see :class:`gpec.gp._linalg.Kronecker`) this is a sum over ``N d`` numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import gammaln
 
 from gpec.gp._gram import Gram
-from gpec.gp._kronecker import Rotation
+from gpec.gp._linalg import FlatMean, Rotation, Spectral
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.typing import FloatArray, IntArray
 
@@ -74,14 +74,8 @@ class JointEvidence:
         if not len(self.varies):
             return 0.0
         rotation = Rotation.of(T[np.ix_(self.varies, self.varies)], self.h)
-        w = 1.0 / (1.0 + self.spectrum.values[:, None] * rotation.values)
-        Z, o = self._z @ rotation.W, self.spectrum.ones[:, None]
-        deviance = self._constant - float(np.log(w).sum())
-        if self.free_mean:
-            precision = (o**2 * w).sum(axis=0)
-            Z = Z - o * ((o * Z * w).sum(axis=0) / precision)
-            deviance += float(np.log(precision).sum())
-        return -0.5 * (deviance + float((Z**2 * w).sum()))
+        P = FlatMean(Spectral(self.spectrum, 1.0, rotation.values), self.free_mean)
+        return -0.5 * (self._constant + float((P.logdet() + P.inv_quad(self._z @ rotation.W)).sum()))
 
     def best_weight(self, T: FloatArray) -> tuple[float, float]:
         """The weight of ``T`` against independence that has the highest evidence, and that evidence."""
@@ -100,11 +94,8 @@ class JointEvidence:
         place is ``q_i T_fg``, the mean of that product, weighted by what each place tells. It is shrunk as if
         independence had been seen once.
         """
-        q, o = self.spectrum.values[:, None], self.spectrum.ones[:, None]
-        w, z = 1.0 / (q + self.h), self._z
-        if self.free_mean:
-            z = z - o * ((o * z * w).sum(axis=0) / (o**2 * w).sum(axis=0))
-        product, information = np.sqrt(q) * z * w, q * w
+        A, q = Spectral(self.spectrum, self.h), self.spectrum.values[:, None]
+        product, information = np.sqrt(q) * A.w * FlatMean(A, self.free_mean).residual(self._z), q * A.w
         found = (product.T @ product) / (information.T @ information + 1.0)
         np.fill_diagonal(found, 1.0)
         return np.asarray(np.clip(found, -1.0, 1.0))

@@ -26,9 +26,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from gpec.gp._curve import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, EqualNoiseREML, deviance
 from gpec.gp._gram import Gram
-from gpec.gp._restricted import REMLTerms
+from gpec.gp._reml import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, EqualNoiseREML, REMLTerms, deviance
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 

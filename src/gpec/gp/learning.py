@@ -18,8 +18,8 @@ from scipy.stats.qmc import Halton
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp._by_feature import Objective, each_feature, moves
-from gpec.gp._curve import LEAST_NUGGET, EqualNoiseREML
 from gpec.gp._gram import Spectrum, feature_grams
+from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML
 from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
 from gpec.kernels.weg import settle

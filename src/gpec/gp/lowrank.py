@@ -14,15 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from gpec.gp._gram import Gram
-from gpec.gp._solver import Solver, SpectralSolver, VarianceFactor
+from gpec.gp._gram import Gram, LowRankGram
+from gpec.gp._linalg import LowRankCholesky, LowRankSpectral
 from gpec.gp.evidence import Parameters
-from gpec.gp.posterior import Posterior
+from gpec.gp.posterior import Conditioned, Posterior, independent
 from gpec.kernels import Kernel
-from gpec.kernels.base import Cross
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["LowRankPosterior"]
@@ -67,109 +66,31 @@ class LowRankPosterior(Posterior):
         self.seed, self.tolerance, self.max_rank = seed, tolerance, max_rank
         super().__init__(kernel, rows, Y, U, parameters)
 
-    def _solver(self, features: IntArray, gram: Gram) -> Solver:
+    def _group(self, features: IntArray, gram: Gram) -> Any:
         rng = np.random.default_rng(self.seed)  # the same pivots for each feature, and after loading
-        found = _features(gram, self.tolerance, self.max_rank, rng)
-        return _LowRankSolver(gram, *found, self.Y[:, features], self.U[:, features], self.parameters.of(features))
+        return super()._group(features, LowRankGram(gram, *_features(gram, self.tolerance, self.max_rank, rng)))
+
+    def _conditioned(self, features: IntArray, gram: Any, h: FloatArray) -> Conditioned:
+        found = independent(
+            h,
+            self.parameters.free_mean,
+            lambda h: LowRankSpectral(gram, h),
+            lambda h: LowRankCholesky(gram, h[:, None]),
+        )
+        for _, P in found:
+            P.prepare()
+        return found
 
     @property
     def n_pivots(self) -> int:
-        return max(len(solver.pivots) for solver in self._solvers if isinstance(solver, _LowRankSolver))
+        return max(len(gram.pivots) for gram in self._grams())
 
     @property
     def residual(self) -> float:
-        return max(solver.residual for solver in self._solvers if isinstance(solver, _LowRankSolver))
+        return max(gram.residual for gram in self._grams())
 
-
-class _LowRankSolver(SpectralSolver):
-    """From features ``Z (N, q)`` with ``Z[pivots]`` lower triangular; the basis is that of ``Z' Z``."""
-
-    def __init__(
-        self,
-        gram: Gram,
-        pivots: IntArray,
-        Z: FloatArray,
-        residual: float,
-        Y: FloatArray,
-        U: FloatArray,
-        parameters: Parameters,
-    ) -> None:
-        super().__init__(gram, Y, U, parameters)
-        self.pivots, self.residual, self._Y = pivots, residual, Y
-        self._to_pivots = Gram(gram.kernel, gram.rows[pivots], gram.feature)
-        self._rows = gram.rows
-        # What the features leave unexplained counts as noise of every row, so that too few of them widen the answer.
-        self.h = self.h + residual
-        self.h_boundary = self.h_boundary + residual
-        self._L = Z[pivots]  # lower triangular by construction
-        squares, self._V = eigh(Z.T @ Z, driver="evd")
-        self.values, self.ones = np.maximum(squares, 0.0)[:, None], (self._V.T @ Z.sum(axis=0))[:, None]
-        least = float(self.h_boundary.min())
-        self.condition = (float(self.values.max()) + least) / least
-        self._beta = np.empty((Z.shape[1], Y.shape[1]))
-        y = Y[:, self.shared]
-        self._beta[:, self.shared] = self._V @ self._solve_shared(self._V.T @ (Z.T @ y), y.sum(axis=0))
-        self._factors: list[tuple[FloatArray, FloatArray, float]] = []
-        for group in self.groups:
-            weight = 1.0 / self.h[:, group[0]]
-            weighted = Z * weight[:, None]
-            R = cholesky(np.eye(len(squares)) + Z.T @ weighted, lower=True)
-            b = solve_triangular(R, weighted.sum(axis=0), lower=True)
-            precision_of_mean = float(weight.sum() - b @ b)
-            projected = solve_triangular(R, weighted.T @ Y[:, group], lower=True)
-            if self.free_mean:
-                self.mean[group] = (weight @ Y[:, group] - b @ projected) / precision_of_mean
-                projected = projected - b[:, None] * self.mean[group]
-            self._beta[:, group] = solve_triangular(R, projected, lower=True, trans="T")
-            self._factors.append((R, solve_triangular(R, b, lower=True, trans="T"), precision_of_mean))
-
-    @property
-    def cross(self) -> Cross:
-        return self._to_pivots.cross
-
-    def _ones_times(self, z: FloatArray, total: FloatArray | int, h: FloatArray) -> FloatArray:
-        return np.asarray((total - (self.ones * z / (self.values + h)).sum(axis=0)) / h)
-
-    def _weights(self, h: FloatArray) -> FloatArray:
-        return self.values / (self.values + h)
-
-    def _z(self, k: FloatArray) -> FloatArray:
-        return np.asarray(solve_triangular(self._L, k.T, lower=True).T)
-
-    def project(self, k: FloatArray) -> FloatArray:
-        return np.asarray(self._z(k) @ self._V)
-
-    def mean_at(self, k: FloatArray, P: FloatArray) -> FloatArray:
-        return np.asarray(P @ (self._V.T @ self._beta))
-
-    def _half_of_group(self, k: FloatArray, i: int) -> VarianceFactor:
-        (R, u, precision), z = self._factors[i], self._z(k)
-        white = solve_triangular(R, z.T, lower=True).T
-        parts = ((1.0, z), (-1.0, white))
-        return (
-            VarianceFactor(*parts, (-1.0, (1.0 - z @ u)[:, None] / np.sqrt(precision)))
-            if self.free_mean
-            else VarianceFactor(*parts)
-        )
-
-    def left_out(self) -> tuple[FloatArray, FloatArray]:
-        weighted, diagonal, h = np.empty_like(self._Y), np.empty_like(self._Y), self.h[0, self.shared]
-        for start in range(0, len(self._Y), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            z = self._z(self.cross(self._rows[block])[0])
-            P = z @ self._V
-            weighted[block] = (self._Y[block] - self.mean - z @ self._beta) / self.h[block]
-            diagonal[block, self.shared] = (1.0 - P**2 @ (1.0 / (self.values + h))) / h
-            if self.free_mean:
-                diagonal[block, self.shared] -= (self._gap(P, h) / h) ** 2 / self._precision(h)
-            for group, (R, u, precision) in zip(self.groups, self._factors, strict=True):
-                noise = self.h[block, group[0]]
-                white = solve_triangular(R, z.T, lower=True)
-                part = (1.0 - np.einsum("ij,ij->j", white, white) / noise) / noise
-                if self.free_mean:
-                    part -= ((1.0 - z @ u) / noise) ** 2 / precision
-                diagonal[block, group] = part[:, None]
-        return weighted, diagonal
+    def _grams(self) -> list[LowRankGram]:
+        return [group.gram for group in self._groups if isinstance(group.gram, LowRankGram)]
 
 
 def _features(

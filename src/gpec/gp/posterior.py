@@ -1,28 +1,63 @@
-"""Posterior of the latent explanation (Eq. 2): a kernel, the explained rows, and what they say of others."""
+"""Posterior of the latent explanation (Eq. 2) at rows, given the attributions of the explained rows.
+
+For one feature, with ``A = K + diag(h)`` in units of the output scale ``s`` and ``h = g + u / s``,
+
+    V(x) / s = k(x, x) + g - k(x, X) A^-1 k(X, x) + (1 - 1' A^-1 k(X, x))^2 / (1' A^-1 1),
+
+where the last term is the uncertainty of the constant mean (absent when the mean is fixed at 0). ``V`` is the sum of a
+boundary part, the same with ``u = 0`` at the same parameters, and a noise part, the rest, which is never negative.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpec.data import Rows
-from gpec.gp._gram import Gram, feature_grams
-from gpec.gp._one_feature import OneFeatureSolver
-from gpec.gp._solver import JITTER, CrossCovariance, DenseSolver, PairPosterior, Prediction, Solver
-from gpec.gp.evidence import Parameters
+from gpec.data.rows import evenly_spaced
+from gpec.errors import NumericalError
+from gpec.gp._gram import CrossCovariance, Gram, feature_grams
+from gpec.gp._linalg import Cholesky, Covariance, FlatMean, PairPosterior, Spectral, VarianceFactor
+from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "Posterior"]
+__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "Posterior", "Prediction", "independent"]
+
+JITTER = 1e-12  # added to the diagonal, in units of the scale
+_EPS = float(np.finfo(np.float64).eps)
+_EXACT_VARIANCES = 1_000  # rows up to which the variances of a kernel by feature are predicted from all of them
+_VARIANCE_ROWS = 500  # rows from which they are predicted beyond that
+
+# Columns of a group of features, with what conditions them on their attributions.
+Conditioned = list[tuple[IntArray, FlatMean]]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Posterior at some rows; all arrays ``(n, d)``, or ``(n, d, c)`` for several outputs."""
+
+    mean: FloatArray
+    boundary_variance: FloatArray
+    noise_variance: FloatArray
+    clamped: IntArray  # for each row, how many variances were negative by rounding
+
+    @property
+    def variance(self) -> FloatArray:
+        return self.boundary_variance + self.noise_variance
+
+    @property
+    def n_clamped(self) -> int:
+        return int(np.sum(self.clamped))
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """What the other rows say of each explained row; both ``(N, d)``.
+    """Each explained row predicted from the others; both arrays ``(N, d)``.
 
     ``residual`` is the attribution less its prediction, ``variance`` that of the residual, noise and nugget included.
     """
@@ -31,13 +66,58 @@ class LeaveOneOut:
     variance: FloatArray
 
 
+class _FeatureGroup:
+    """Features that share a kernel matrix, each in units of the root of its scale."""
+
+    def __init__(
+        self, features: IntArray, gram: Gram, y: FloatArray, noisy: Conditioned, noise_free: Conditioned
+    ) -> None:
+        self.features, self.gram, self.y, self._noisy, self._noise_free = features, gram, y, noisy, noise_free
+        parts = [P.fit(y[:, columns]) for columns, P in noisy]
+        order = np.argsort(np.concatenate([columns for columns, _ in noisy]))
+        self.mean = np.concatenate([np.broadcast_to(m, w.shape[1]) for m, w in parts])[order]
+        self.weights = np.hstack([weights for _, weights in parts])[:, order]
+        gram.forget()
+
+    def mean_at(self, cross: CrossCovariance) -> FloatArray:
+        """R&W, Eqs. 2.25 and 2.42."""
+        return np.asarray(self.mean + cross.k @ self.weights)
+
+    def prior_variance(self, cross: CrossCovariance) -> FloatArray:
+        return np.repeat(cross.diagonal[:, None], len(self.features), axis=1)
+
+    def variance_reductions(self, cross: CrossCovariance) -> tuple[FloatArray, FloatArray]:
+        """By how much the attributions lower the prior variance, with their noise and as if they had none."""
+        noise_free = self._reduction(self._noise_free, cross)
+        return noise_free if self._noisy is self._noise_free else self._reduction(self._noisy, cross), noise_free
+
+    def _reduction(self, conditioned: Conditioned, cross: CrossCovariance) -> FloatArray:
+        found = np.empty((len(cross.k), len(self.features)))
+        for columns, P in conditioned:
+            found[:, columns] = P.variance_reduction(cross)
+        return found
+
+    def factor(self, cross: CrossCovariance, column: int, noisy: bool = True) -> VarianceFactor:
+        """The same between rows, for one of the features."""
+        conditioned = self._noisy if noisy else self._noise_free
+        columns, P = next((columns, P) for columns, P in conditioned if column in columns)
+        return P.factor(cross, int(np.flatnonzero(columns == column)[0]))
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        residual, variance = np.empty_like(self.y), np.empty_like(self.y)
+        for columns, P in self._noisy:
+            residual[:, columns], variance[:, columns] = P.leave_one_out(self.y[:, columns])
+        self.gram.forget()
+        return residual, variance
+
+
 class Posterior(ABC):
     """Gaussian processes of ``d`` features, conditioned on attributions ``Y`` with noise variance ``U``.
 
     Parameters
     ----------
     kernel : Kernel
-        A fitted kernel. One that does not differ by feature costs one factorisation for all.
+        A fitted kernel. One that does not differ by feature costs one factorisation for all features.
     rows : Rows or array of shape (N, D)
         The explained rows.
     Y, U : arrays of shape (N, d)
@@ -64,17 +144,41 @@ class Posterior(ABC):
         grams: list[tuple[IntArray, Gram]] | None = None,
     ) -> None:
         self.kernel, self.rows, self.Y, self.U, self.parameters = kernel, Rows.of(rows), Y, U, parameters
-        # kernel matrices that were made already are used again
+        self._flat = parameters.scale == 0
+        self._scale = np.where(self._flat, 1.0, parameters.scale)
+        self._noisy = np.asarray(U.any(axis=0))
+        with np.errstate(divide="ignore", over="ignore"):
+            self._flat_noise = 1.0 / (1.0 / U).sum(axis=0)  # variance of the mean of attributions that do not vary
+        # matrices that were computed before are used again
         grams = feature_grams(kernel, self.rows, Y.shape[1]) if grams is None else grams
-        self._solvers = [self._solver(features, gram) for features, gram in grams]
+        self._groups = [self._group(features, gram) for features, gram in grams]
+        self._order = np.argsort(np.concatenate([group.features for group in self._groups]))
+        self.mean = np.sqrt(self._scale) * self._gather([group.mean for group in self._groups])
+        self._condition = self._gather([self._conditions(group) for group in self._groups])
 
     @abstractmethod
-    def _solver(self, features: IntArray, gram: Gram) -> Solver:
-        """The algebra of some features that share a kernel matrix."""
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
+        """The algebra of features that share a kernel matrix, with noise ``h (N, d)`` in units of the scale."""
 
-    @property
-    def mean(self) -> FloatArray:
-        return self._gather([solver.mean for solver in self._solvers])
+    def _group(self, features: IntArray, gram: Gram) -> _FeatureGroup:
+        nugget, scale = self.parameters.nugget[features], self._scale[features]
+        with np.errstate(over="ignore"):
+            noise = np.minimum(self.U[:, features] / scale, LARGEST_NOISE)
+        # the least nugget keeps a matrix without noise invertible
+        with_noise, nuggets = (
+            np.maximum(nugget + u, LEAST_NUGGET) + JITTER + gram.residual for u in (noise, 0 * noise)
+        )
+        noise_free = self._conditioned(features, gram, nuggets)
+        noisy = self._conditioned(features, gram, with_noise) if self._noisy[features].any() else noise_free
+        return _FeatureGroup(features, gram, self.Y[:, features] / np.sqrt(scale), noisy, noise_free)
+
+    def _conditions(self, group: _FeatureGroup) -> FloatArray:
+        least = float(np.maximum(self.parameters.nugget[group.features], LEAST_NUGGET).min()) + JITTER
+        least += group.gram.residual
+        return np.full(len(group.features), (self._largest_eigenvalue(group) + least) / least)
+
+    def _largest_eigenvalue(self, group: _FeatureGroup) -> float:
+        return group.gram.largest_eigenvalue
 
     @property
     def scale(self) -> FloatArray:
@@ -82,16 +186,22 @@ class Posterior(ABC):
 
     @property
     def condition(self) -> float:
-        return max(solver.condition for solver in self._solvers)
+        return float(self._condition.max())
 
     def predict(self, X: Any) -> Prediction:
-        """Mean and variance of the latent explanation at other rows."""
-        parts = [solver.predict(*near) for solver, near in self._near(Rows.of(X))]
+        """Mean and variance of the latent explanation at other rows (R&W, Alg. 2.1, lines 4 to 6)."""
+        mean, prior, reduction, noise_free = self._collect(
+            (group.mean_at(cross), group.prior_variance(cross), *group.variance_reductions(cross))
+            for group, cross in self._crosses(Rows.of(X))
+        )
+        boundary, clamped = self._variance(prior, noise_free)
+        noise = np.zeros_like(boundary)
+        if self._noisy.any():
+            total, clamped_with_noise = self._variance(prior, reduction)
+            noise = np.where(self._noisy, np.maximum(total - boundary, 0.0), 0.0)
+            clamped = clamped + clamped_with_noise
         return Prediction(
-            self._gather([part.mean for part in parts]),
-            self._gather([part.boundary_variance for part in parts]),
-            self._gather([part.noise_variance for part in parts]),
-            np.sum([part.clamped for part in parts], axis=0),
+            self._in_units(mean), self._scaled(boundary, 0.0), self._scaled(noise, self._flat_noise), clamped
         )
 
     def covariance(self, X: Any) -> FloatArray:
@@ -99,47 +209,83 @@ class Posterior(ABC):
 
         With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
         """
-        rows = Rows.of(X)
-        return self._gather(
-            [solver.covariance(k, self.kernel.gram(rows, solver.feature)) for solver, (k, _) in self._near(rows)]
-        )
+        rows, parts = Rows.of(X), []
+        for group, cross in self._crosses(rows):
+            K = self.kernel.gram(rows, group.gram.feature)
+            parts.append(np.stack([K - group.factor(cross, f).matrix() for f in range(len(group.features))], axis=-1))
+        return self._scaled(self._gather(parts), self._flat_noise)  # a flat feature is one unknown constant
 
     def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> PairPosterior:
         """Rows ``X`` and the ``K`` rows similar to each: ``similar`` has ``n K`` rows, those of the first row first.
 
-        ``noisy=False`` gives what would be known if the explained rows had no noise, at the same parameters.
+        ``noisy=False`` gives the posterior as if the explained rows had no noise, at the same parameters.
         """
         rows, others = Rows.of(X), Rows.of(similar, "similar")
-        parts = [
-            solver.pairs(here, there, self.kernel.paired(rows, others, solver.feature), noisy)
-            for (solver, here), (_, there) in zip(self._near(rows), self._near(others), strict=True)
-        ]
+
+        def of_group(group: _FeatureGroup, here: CrossCovariance, there: CrossCovariance) -> tuple[FloatArray, ...]:
+            between = self.kernel.paired(rows, others, group.gram.feature)
+            (n, K), d = between.shape, len(group.features)
+            variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
+            for f in range(d):
+                V, W = group.factor(here, f, noisy), group.factor(there, f, noisy)
+                variance[:, f] = np.maximum(here.diagonal - V.diagonal(), 0.0)
+                of_similar[:, :, f] = np.maximum(there.diagonal - W.diagonal(), 0.0).reshape(n, K)
+                covariance[:, :, f] = between - V.paired(W)
+            return group.mean_at(here), group.mean_at(there).reshape(n, K, d), variance, of_similar, covariance
+
+        mean, similar_mean, *variances = self._collect(
+            of_group(group, here, there)
+            for (group, here), (_, there) in zip(self._crosses(rows), self._crosses(others), strict=True)
+        )
+        constant = self._flat_noise if noisy else 0.0
         return PairPosterior(
-            *(self._gather([getattr(part, field.name) for part in parts]) for field in fields(PairPosterior))
+            self._in_units(mean), self._in_units(similar_mean), *(self._scaled(part, constant) for part in variances)
         )
 
     def leave_one_out(self) -> LeaveOneOut:
         """Residuals of the explained rows, each predicted from all others at the same parameters."""
-        parts = [solver.left_out() for solver in self._solvers]
-        weighted, precision = (self._gather([part[i] for part in parts]) for i in (0, 1))
-        flat = self.scale == 0
-        residual, variance = weighted / precision, np.where(flat, 1.0, self.scale) / precision
-        residual[:, flat] = 0.0  # equal attributions: nothing is unknown of one but the noise
-        variance[:, flat] = self.U[:, flat] + _variance_of_others(self.U[:, flat])
-        return LeaveOneOut(residual, variance)
+        residual, variance = self._collect(group.leave_one_out() for group in self._groups)
+        residual = np.where(self._flat, 0.0, np.sqrt(self._scale) * residual)
+        # of equal attributions, only the noise is uncertain
+        return LeaveOneOut(residual, self._scaled(variance, self.U + _variance_of_others(self.U)))
 
-    def _near(self, rows: Rows) -> Iterator[tuple[Solver, CrossCovariance]]:
-        """Each solver with the kernel between the rows and those explained, which solvers of one matrix share."""
-        cross, near = None, None
-        for solver in self._solvers:
-            if near is None or solver.cross is not cross:
-                cross = solver.cross
-                near = cross(rows)
-            yield solver, near
+    def _crosses(self, rows: Rows) -> Iterator[tuple[_FeatureGroup, CrossCovariance]]:
+        """Each group with the cross-covariance of the rows, which groups of one Gram matrix share."""
+        gram, cross = None, None
+        for group in self._groups:
+            if cross is None or group.gram is not gram:
+                gram, cross = group.gram, group.gram.cross_covariance(rows)
+            yield group, cross
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
-        """Arrays whose last axis are the features of each solver, as one."""
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        """Arrays whose last axis are the features of each group, as one."""
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)[..., self._order]
+
+    def _collect(self, found: Iterator[tuple[FloatArray, ...]]) -> list[FloatArray]:
+        return [self._gather(list(parts)) for parts in zip(*found, strict=True)]
+
+    def _in_units(self, mean: FloatArray) -> FloatArray:
+        """Means in units of attributions; a feature of scale 0 is constant."""
+        return np.where(self._flat, self.mean, np.sqrt(self._scale) * mean)
+
+    def _scaled(self, variance: FloatArray, constant: FloatArray | float) -> FloatArray:
+        """Variances in units of attributions; those of features of scale 0 are ``constant``."""
+        return np.where(self._flat, constant, self._scale * variance)
+
+    def _variance(self, prior: FloatArray, reduction: FloatArray) -> tuple[FloatArray, IntArray]:
+        """The variance in units of the scale, and for each row how many were negative by rounding."""
+        variance = prior + self.parameters.nugget - reduction
+        negative = variance < 0
+        if negative.any():
+            beyond_rounding = variance < -10 * self._condition * _EPS * prior.max(axis=0)
+            if beyond_rounding.any():
+                row, f = np.unravel_index(int(np.where(beyond_rounding, variance, 0.0).argmin()), variance.shape)
+                raise NumericalError(
+                    f"The variance of feature {f} at row {row} came out as {variance[row, f]:.3g}, more than "
+                    f"rounding explains (condition {self._condition[f]:.2g}); add noise or use output_scale='evidence'."
+                )
+            variance = np.maximum(variance, 0.0)
+        return variance, negative.sum(axis=1)
 
 
 def _variance_of_others(U: FloatArray) -> FloatArray:
@@ -149,9 +295,61 @@ def _variance_of_others(U: FloatArray) -> FloatArray:
         return np.asarray(1.0 / (precision.cumsum(axis=0)[:-2] + precision[::-1].cumsum(axis=0)[-3::-1]))
 
 
+def independent(
+    h: FloatArray,
+    free_mean: bool,
+    equal: Callable[[FloatArray], Covariance],
+    varying: Callable[[FloatArray], Covariance],
+) -> Conditioned:
+    """Features that do not depend on each other, with noise ``h (N, d)``.
+
+    Those whose noise is the same at all rows share eigenvectors; the others take one Cholesky factor for each distinct
+    column of ``h``.
+    """
+    same = np.ptp(h, axis=0) == 0
+    shared, others = np.flatnonzero(same), np.flatnonzero(~same)
+    found = [(shared, FlatMean(equal(h[0, shared]), free_mean))] if len(shared) else []
+    if len(others):
+        _, first, label = np.unique(h[:, others], axis=1, return_index=True, return_inverse=True)
+        for i, column in enumerate(first):
+            found.append((others[label.ravel() == i], FlatMean(varying(h[:, others[column]]), free_mean)))
+    return found
+
+
 class ExactPosterior(Posterior):
     """Exact posterior from the dense kernel matrix."""
 
-    def _solver(self, features: IntArray, gram: Gram) -> Solver:
-        kind = DenseSolver if gram.feature is None else OneFeatureSolver
-        return kind(gram, self.Y[:, features], self.U[:, features], self.parameters.of(features))
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
+        K, free_mean = gram.matrix, self.parameters.free_mean
+        if gram.feature is None:
+            equal, varying = lambda h: Spectral(gram.spectrum, h), lambda h: Cholesky.with_noise(K, h)
+            return independent(h, free_mean, equal, varying)
+        if len(K) > _EXACT_VARIANCES:
+            return [(np.array([0]), _VariancesOfFew(gram, h[:, 0], free_mean))]
+        return [(np.array([0]), FlatMean(Cholesky.with_noise(K, h[:, 0]), free_mean))]
+
+
+class _VariancesOfFew(FlatMean):
+    """A feature with a kernel matrix of its own and more than 1,000 rows.
+
+    A variance costs the square of the number of rows it is predicted from. It is predicted from 500 rows, evenly
+    spaced: never smaller than from all, and calibrated like any other. Means and joint covariances use all rows.
+    """
+
+    def __init__(self, gram: Gram, h: FloatArray, free: bool) -> None:
+        super().__init__(Cholesky.with_noise(gram.matrix, h), free)
+        self._gram, self._h = gram, h
+        K, self._few = gram.matrix, evenly_spaced(len(h), _VARIANCE_ROWS)
+        few = self._few
+        self._of_few = FlatMean(Cholesky.with_noise(K[np.ix_(few, few)], h[few]), free)
+
+    def variance_reduction(self, cross: CrossCovariance) -> FloatArray:
+        return self._of_few.variance_reduction(cross.at(self._few))
+
+    def leave_one_out(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        residual, _ = super().leave_one_out(y)
+        K = self._gram.matrix
+        cross = CrossCovariance(K, np.diag(K), self._gram)
+        variance = (cross.diagonal + self._h)[:, None] - self.variance_reduction(cross)
+        variance[self._few] = 1.0 / self._of_few.diag()
+        return residual, variance

@@ -13,11 +13,10 @@ from gpec._validation import check_choice, check_finite_array
 from gpec.data import Rows
 from gpec.errors import InputError, ParameterTypeError
 from gpec.gp._gram import Gram
-from gpec.gp._solver import DenseSolver, Solver
+from gpec.gp._linalg import JointFlatMean, Kronecker
 from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, price_of_number
-from gpec.gp._task_solver import TaskSolver
 from gpec.gp.evidence import Parameters, fit_parameters
-from gpec.gp.posterior import Posterior
+from gpec.gp.posterior import Conditioned, ExactPosterior
 from gpec.kernels import Kernel
 from gpec.runtime.randomness import stream
 from gpec.runtime.state import Limits, Shape
@@ -27,6 +26,7 @@ __all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior",
 
 _MOST_ROWS = 5_000
 _EVIDENCE_ROWS = 1_000
+_LARGEST = 6_000  # rows times features whose noise varies over the rows: their matrices take 0.6 GB
 _ROUNDING = 1e-10  # of eigenvalues and of differences across the diagonal, against the largest entry
 _LARGEST_WEIGHT = 1e8  # of a graph; beyond it the inverse is lost in rounding
 
@@ -56,7 +56,7 @@ class Tasks:
         return mix(self.matrix, self.weight)
 
 
-class TaskPosterior(Posterior):
+class TaskPosterior(ExactPosterior):
     r"""Exact posterior of dependent features.
 
     The attributions of all features at all rows have the covariance ``S (x) K + diag(noise)`` with one kernel matrix
@@ -94,18 +94,32 @@ class TaskPosterior(Posterior):
         varies = parameters.scale > 0
         self._T = np.where(np.outer(varies, varies), tasks.mixed, np.eye(len(varies)))
         parts = _linked(self._T)
-        self._order = np.argsort(np.concatenate(parts))
         super().__init__(kernel, self._gram.rows, Y, U, parameters, grams=[(part, self._gram) for part in parts])
+        for part in parts:
+            if self._dependent(part):  # noise of one feature makes the others uncertain
+                self._noisy[part] = self._noisy[part].any()
 
-    def _solver(self, features: IntArray, gram: Gram) -> Solver:
-        T = self._T[np.ix_(features, features)]
-        of_features = self.Y[:, features], self.U[:, features], self.parameters.of(features)
-        if (T - np.eye(len(T))).any():
-            return TaskSolver(gram, *of_features, T)
-        return DenseSolver(gram, *of_features)
+    def _dependent(self, features: IntArray) -> bool:
+        return bool((self._T[np.ix_(features, features)] != np.eye(len(features))).any())
 
-    def _gather(self, parts: list[FloatArray]) -> FloatArray:
-        return np.concatenate(parts, axis=-1)[..., self._order]
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
+        T, free_mean = self._T[np.ix_(features, features)], self.parameters.free_mean
+        if not self._dependent(features):
+            return super()._conditioned(features, gram, h)
+        columns = np.arange(len(T))
+        if not np.ptp(h, axis=0).any():
+            return [(columns, Kronecker(gram.spectrum, T, h[0], free_mean))]
+        if h.size > _LARGEST:
+            raise InputError(
+                f"task_kernel takes at most {_LARGEST:,} rows times dependent features where the noise differs "
+                f"between rows, got {len(h):,} x {len(T):,} = {h.size:,}; explain fewer rows, set noise to a "
+                "number or 'none', or use task_kernel=None."
+            )
+        return [(columns, JointFlatMean(gram.matrix, T, h, free_mean))]
+
+    def _largest_eigenvalue(self, group: Any) -> float:
+        T = self._T[np.ix_(group.features, group.features)]
+        return super()._largest_eigenvalue(group) * float(np.linalg.eigvalsh(T).max())
 
 
 def make_task_posterior(

@@ -1,7 +1,4 @@
-"""The deviance of attributions whose noise is the same for all rows, as a function of scale and nugget.
-
-See :mod:`gpec.gp.evidence` for the formula.
-"""
+"""The deviance of attributions as a function of scale and noise; see :mod:`gpec.gp.evidence` for the formula (*)."""
 
 from __future__ import annotations
 
@@ -10,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from gpec.gp._gram import Spectrum
+from gpec.gp._linalg import FlatMean, Spectral
 from gpec.typing import FloatArray
 
-__all__ = ["LARGEST_NUGGET", "LEAST_NUGGET", "SCALE_RANGE", "EqualNoiseREML", "deviance"]
+__all__ = ["LARGEST_NUGGET", "LEAST_NUGGET", "SCALE_RANGE", "EqualNoiseREML", "REMLTerms", "deviance"]
 
 # Without a nugget the scale of a deterministic explainer would be set by the jitter.
 LEAST_NUGGET = 1e-6
@@ -31,16 +31,13 @@ class EqualNoiseREML:
         self.z = spectrum.Q.T @ y
         self.freedom = len(y) - free_mean
 
+    def _at(self, h: FloatArray) -> FlatMean:
+        return FlatMean(Spectral(self.spectrum, h), self.free_mean)
+
     def terms(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``y' P y`` and the last two terms of (*) for each feature, at ``h (d,)``."""
-        w = 1.0 / (self.spectrum.values[:, None] + h)
-        quadratic, logarithm = (self.z**2 * w).sum(axis=0), -np.log(w).sum(axis=0)
-        if self.free_mean:
-            o = self.spectrum.ones[:, None]
-            precision = (o**2 * w).sum(axis=0)
-            residual = self.z - o * ((o * self.z * w).sum(axis=0) / precision)
-            quadratic, logarithm = (residual**2 * w).sum(axis=0), logarithm + np.log(precision)
-        return quadratic, logarithm
+        P = self._at(h)
+        return P.inv_quad(self.z), P.logdet()
 
     def deviance(self, s: FloatArray, h: FloatArray) -> FloatArray:
         return deviance(*self.terms(h), s, self.freedom)
@@ -83,16 +80,55 @@ class EqualNoiseREML:
 
     def by_matrix(self, s: FloatArray, h: FloatArray) -> FloatArray:
         """The derivative of the summed deviance by the kernel matrix."""
-        Q, o = self.spectrum.Q, self.spectrum.ones[:, None]
-        w = 1.0 / (self.spectrum.values[:, None] + h)
-        columns, z = [], self.z
-        if self.free_mean:
-            precision = (o**2 * w).sum(axis=0)
-            z = z - o * ((o * z * w).sum(axis=0) / precision)
-            columns.append(o * w / np.sqrt(precision))
-        columns.append(z * w / np.sqrt(s))
+        P, Q = self._at(h), self.spectrum.Q
+        columns = [P.A.ones * P.A.w / np.sqrt(P.precision), P.residual(self.z) * P.A.w / np.sqrt(s)]
         R = Q @ np.hstack(columns)
-        return np.asarray((Q * w.sum(axis=1)) @ Q.T - R @ R.T)
+        return np.asarray((Q * P.A.w.sum(axis=1)) @ Q.T - R @ R.T)
+
+
+class REMLTerms:
+    """``quadratic = y' P y`` and ``logarithm = log|A| + log(1' A^-1 1)`` of several features, each with its matrix.
+
+    ``A (F, n, n)`` are matrices ``K + diag(h)`` and ``y (F, n)`` attributions. A matrix that is not positive definite
+    raises LinAlgError. LAPACK works in place, so ``A`` is overwritten: what is the lower triangle in C's order is the
+    upper one in Fortran's. Coordinates are ``L^-1 y``, a column for each feature.
+    """
+
+    def __init__(self, A: FloatArray, y: FloatArray) -> None:
+        self._A = A = np.ascontiguousarray(A)
+        self._vectors = np.ones((len(A), 2, A.shape[1]))
+        self._vectors[:, 0] = y
+        for L, pair in zip(A, self._vectors, strict=True):
+            if dpotrf(L.T, clean=0, overwrite_a=1)[1]:
+                raise LinAlgError("The kernel matrix with noise is not positive definite.")
+            dtrtrs(L.T, pair.T, trans=1, overwrite_b=1)
+        white, self.ones = self._vectors[:, 0].T, self._vectors[:, 1].T
+        P = FlatMean(self)  # not kept: the matrices would wait for the garbage collector
+        self.quadratic, self.logarithm = P.inv_quad(white), P.logdet()
+        self._residual, self._precision = P.residual(white), P.precision
+
+    def inv_quad(self, u: FloatArray, v: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("nf,nf->f", u, v))
+
+    def logdet(self) -> FloatArray:
+        return np.asarray(2 * np.log(np.einsum("fii->fi", self._A)).sum(axis=1))
+
+    def by_matrix(self, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The lower triangle of ``A^-1``, and ``Z (F, 2, n)`` with ``A^-1 - Z' Z = P - P y y' P / s``.
+
+        It can be called once, because the factors are overwritten.
+        """
+        A, Z = self._A, self._vectors
+        Z[:, 0], Z[:, 1] = (self._residual / np.sqrt(s)).T, (self.ones / np.sqrt(self._precision)).T
+        for L, pair in zip(A, Z, strict=True):
+            dtrtrs(L.T, pair.T, overwrite_b=1)
+            dpotri(L.T, overwrite_c=1)
+        return A, Z
+
+    def by_diagonal(self, s: FloatArray) -> FloatArray:
+        """The derivative of the deviance by ``h``, ``(F, n)``, instead of :meth:`by_matrix`."""
+        inverse, Z = self.by_matrix(s)
+        return np.asarray(np.einsum("fii->fi", inverse) - np.einsum("fin,fin->fn", Z, Z))
 
 
 def deviance(quadratic: Any, logarithm: Any, s: Any, freedom: int) -> FloatArray:
