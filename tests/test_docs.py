@@ -29,7 +29,7 @@ def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
 
 # Pages with code, and what it prints among other things.
 PRINTED = {
-    "calibrate.md": "attributions of similar rows lie inside",
+    "calibrate.md": "attribution lies inside the row's interval",
     "command-line.md": "",
     "datasets.md": "nhanes_diabetes",
     "design.md": "[1. 1. 1.]",
@@ -38,7 +38,7 @@ PRINTED = {
     "index.md": "",
     "inputs.md": "True",
     "many-rows.md": "of the variance is predicted",
-    "regression.md": "attributions of similar rows lie inside",
+    "regression.md": "attribution lies inside the row's interval",
     "report.md": "",
     "scale.md": "True",
     "start.md": "alcohol",

@@ -341,10 +341,11 @@ class TestTooFewFreshRows:
 
 
 STATEMENTS = {
-    "uncalibrated": "this has not been checked (uncalibrated); call calibrate.",
-    "approximate": "approximate, as it was checked on 60 rows that were explained in fit; calibrate makes it exact.",
-    "calibrated": "calibrated on 60 rows that fit had not seen, each feature by itself (split conformal).",
-    "too few": "uncalibrated at this level, which needs 19 rows and has 12.",
+    "uncalibrated": "not checked yet (uncalibrated): call calibrate.",
+    "approximate": "approximate: checked on 60 rows that were explained in fit; call calibrate to make it exact.",
+    "calibrated": "calibrated on 60 rows not used in fit; holds for each feature, not for all at once "
+    "(split conformal).",
+    "too few": "uncalibrated at this level, which needs 19 rows; there are 12.",
 }
 
 
@@ -354,9 +355,9 @@ def test_statements(promise, state):
     found = CHECKED[state]((3,))
     e = similar(of=found) if promise == "similar rows" else explanation(rule=Value(found))
     starts = {
-        "similar rows": "Over rows and the rows similar to them, 95% of the attributions of similar rows lie inside, "
-        "where a similar row is a test row; ",
-        "value": "Were the explainer run on the row, its answer would lie inside for 95% of rows; ",
+        "similar rows": "Take a row and a similar one (a test row): in 95% of cases the similar row's attribution lies "
+        "inside the row's interval; ",
+        "value": "If the explainer were run, its answer would lie inside the interval for 95% of rows; ",
     }
     said = e.statement()
     assert said == starts[promise] + STATEMENTS[state]

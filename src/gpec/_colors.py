@@ -1,4 +1,4 @@
-"""The colours of pictures, reports and pages: those of Okabe and Ito, which the colour-blind can tell apart."""
+"""The colours of plots, reports and the app: Okabe and Ito's palette, safe for colour-blind readers."""
 
 from __future__ import annotations
 

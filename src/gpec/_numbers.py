@@ -1,4 +1,4 @@
-"""Numbers, shares and missing values as people read them: one way for prints, pictures, reports and pages."""
+"""Formats of numbers, shares and missing values, shared by prints, plots, reports and the app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 MISSING = "missing"
 _LONGEST = 60  # characters of a value
-_WHOLE = 1e15  # from here on floats are not counted one by one
+_WHOLE = 1e15  # above it, floats skip integers
 
 
 def is_missing(values: Any) -> BoolArray:
@@ -34,7 +34,7 @@ def is_missing(values: Any) -> BoolArray:
 
 
 def value_text(value: Any, digits: int = 5) -> str:
-    """A value of a row: numbers whole or with so many digits, dates without midnight, long texts cut in the middle."""
+    """A value of a row: whole numbers, else ``digits`` digits; dates without midnight; long texts shortened."""
     if np.ndim(value) == 0 and pd.isna(value):
         return MISSING
     if isinstance(value, float | np.floating):
@@ -49,7 +49,7 @@ def value_text(value: Any, digits: int = 5) -> str:
 def number(value: Any, like: Any = None, *, sign: bool = False, minus: str = "\N{MINUS SIGN}") -> str:
     """An attribution or another result: with the decimals that give the largest of the numbers ``like`` three digits.
 
-    By default ``like`` is the value itself. Nothing stands before a zero. Terminals may know no real minus.
+    By default ``like`` is the value itself. A zero has no sign. Terminals may not show a real minus sign.
     """
     decimals = decimals_for(value if like is None else like)
     text = f"{value:+.2e}" if decimals is None else f"{value:+.{decimals}f}"
@@ -59,7 +59,7 @@ def number(value: Any, like: Any = None, *, sign: bool = False, minus: str = "\N
 
 
 def decimals_for(numbers: Any) -> int | None:
-    """Decimals that give the largest number three digits; None where it is too large or too small for that."""
+    """Decimals that give the largest number three digits; None if it is too large or too small."""
     largest = float(np.max(np.abs(numbers), initial=0.0))
     if largest == 0 or not math.isfinite(largest):
         return 2
@@ -78,13 +78,13 @@ def level_text(level: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share in whole percent; "100%" and "0%" only where they are exact."""
+    """A share in whole percent; "100%" and "0%" only if exact."""
     text = f"{share:.0%}"
     return ">99%" if share < 1 and text == "100%" else "<1%" if share > 0 and text == "0%" else text
 
 
 def shorten(text: Any, width: int) -> str:
-    """The text in one line, its middle left out where it is longer than ``width``; both ends tell names apart."""
+    """The text in one line; if it is longer than ``width`` its middle is left out, so both ends show."""
     line = " ".join(str(text).split())
     if len(line) <= width:
         return line

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def check_installed(package: str, who: str, install: str) -> Any:
-    """The package, which gpec does not depend on; ``who`` needs it, and pip finds it under ``install``."""
+    """Import an optional package that ``who`` needs; ``install`` is its name for pip."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
@@ -49,7 +49,7 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def check_n_jobs(value: Any) -> None:
-    """Refuse a number of threads that is not one."""
+    """Raise unless ``value`` is None or a nonzero number of threads."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value == 0):
         raise InputError(f"n_jobs={value!r} must be None or a whole number other than 0.")
 

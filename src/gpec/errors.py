@@ -37,19 +37,19 @@ __all__ = [
 class GPECError(Exception):
     """Base of every error raised by gpec.
 
-    ``places`` are the parts of the message that tell the row or the call of the model.
+    ``places`` are the parts of the message that name the row or the model call.
     """
 
     places: tuple[str, ...] = ()
 
     def at(self, *places: str) -> Self:
-        """The error, with these parts of its message known as places."""
+        """The error, with these parts of its message as places."""
         self.places = places
         return self
 
     @property
     def reason(self) -> str:
-        """The message without the places: of one row the same, whichever rows were asked for together with it."""
+        """The message without the places: the same for a row, whichever rows were explained with it."""
         text = str(self)
         for place in self.places:
             text = text.replace(place, "", 1)
@@ -86,7 +86,7 @@ class ModelOutputError(_ModelError):
 
 
 class ModelMismatchError(GPECError, ValueError):
-    """The model or boundary handed back is not the one that was used before."""
+    """The model or boundary is not the one that was used before."""
 
 
 class ExplainerError(GPECError, RuntimeError):
@@ -98,19 +98,19 @@ class BoundaryNotFoundError(GPECError, RuntimeError):
 
 
 class NumericalError(GPECError, RuntimeError):
-    """A computation lost its accuracy and no honest answer can be given."""
+    """A computation lost its accuracy, so there is no reliable result."""
 
 
 class CheckpointError(GPECError, ValueError):
-    """A folder of unfinished work is of other work than this."""
+    """A checkpoint folder belongs to other work."""
 
 
 class ClusterError(GPECError, RuntimeError):
-    """The machines that were to do the work cannot be reached, or were lost."""
+    """The scheduler or the workers cannot be reached, or were lost."""
 
 
 class CorruptFileError(GPECError, ValueError):
-    """A file is not what it should be, or is damaged."""
+    """A file has the wrong kind of content, or is damaged."""
 
 
 class MissingExtraError(GPECError, ImportError):
@@ -122,7 +122,7 @@ class NotFittedError(GPECError, _SklearnNotFittedError):
 
 
 class FewBoundaryPointsWarning(UserWarning):
-    """Fewer boundary points were found than asked for."""
+    """Fewer boundary points were found than ``n_boundary``."""
 
 
 class CalibrationWarning(UserWarning):
@@ -134,11 +134,11 @@ class PosteriorWarning(UserWarning):
 
 
 class NoiseFloorWarning(UserWarning):
-    """The noise is smaller than the least that a fixed output scale allows."""
+    """The noise is smaller than the minimum that a fixed output scale allows."""
 
 
 class SlowExplainerWarning(UserWarning):
-    """The explainer is going to need many model rows, or minutes."""
+    """The explainer will need many model rows, or minutes."""
 
 
 class StochasticExplainerWarning(UserWarning):

@@ -103,7 +103,7 @@ def test_rows_keep_their_labels(folder, background):
 def test_the_background_may_be_the_data(folder):
     result = call("explain", "train.csv", "--model", "credit_model:rate", "--drop", "granted", "--out", "e.csv", *QUICK)
     assert result.exit_code == 0, result.output
-    assert "No background is given, so the rows of train.csv themselves are taken for it." in result.stderr
+    assert "No --background file: comparing with the rows of train.csv itself." in result.stderr
     assert pd.read_csv("e.csv")["row"].nunique() == 120
 
 

@@ -28,7 +28,7 @@ def explain(*words):
 def test_each_file_is_explained(files):
     done = explain("--fitted", "g.gpec", "--attribution", "posterior")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Wrote out: 2 files, 16 rows.\nWere the explainer run on the row")
+    assert done.stdout.startswith("Wrote out: 2 files, 16 rows.\nIf the explainer were run, its answer")
     g = gpec.GPEC.load("g.gpec", model=gpec.models.load_model("credit_model:model"))
     for i in range(2):
         expected = g.explain(table(8, 10 + i), attribution="posterior").to_frame()
@@ -42,12 +42,12 @@ def test_the_same_command_goes_on(files):
     table(8, 12).to_parquet("rows/2.parquet")
     again = explain("--fitted", "g.gpec")
     assert again.exit_code == 0, again.output
-    assert "2 of the 3 files were there already." in again.stderr
+    assert "2 of the 3 files were explained already." in again.stderr
     assert (files / "out" / "0.parquet").stat().st_mtime_ns == before
     other = explain("--fitted", "g.gpec", "--level", "0.8")
     assert other.exit_code == 1
     assert "is of other work: it differs in the confidence level;" in other.stderr
-    assert "--restart throws away what an earlier run left." in other.stderr
+    assert "--restart deletes what an earlier run left." in other.stderr
     anew = explain("--fitted", "g.gpec", "--level", "0.8", "--restart")
     assert anew.exit_code == 0, anew.output
     assert (files / "out" / "0.parquet").stat().st_mtime_ns > before
@@ -69,10 +69,10 @@ def test_a_new_fit_is_kept_where_that_of_a_table_is(files, monkeypatch):
         patch.setattr("gpec.distributed._scheduler.explain_file", stop)
         stopped = explain(*words, "--checkpoint", "work")
     assert stopped.exit_code == 130
-    assert "What was computed is kept in work; the same command goes on from there." in stopped.stderr
+    assert "Finished work is kept in work; run the same command to resume." in stopped.stderr
     done = explain(*words, "--checkpoint", "work", "--keep")
     assert done.exit_code == 0, done.output
-    assert "Going on with what an earlier run left in work." in done.stderr
+    assert "Resuming from what an earlier run left in work." in done.stderr
     assert list((files / "work").glob("fit-*.gpec"))
     assert explain(*words, "--checkpoint", "work").exit_code == 0
     assert not (files / "work").exists()
@@ -101,7 +101,7 @@ def test_no_scheduler_there(files, monkeypatch):
     monkeypatch.setattr("gpec.distributed._scheduler._SECONDS", 0.5)
     done = explain("--fitted", "g.gpec", "--scheduler", "tcp://127.0.0.1:9")
     assert done.exit_code == 1
-    assert "There is no scheduler at tcp://127.0.0.1:9" in done.stderr
+    assert "No scheduler answers at tcp://127.0.0.1:9" in done.stderr
 
 
 def test_dask_that_is_not_there(files, monkeypatch):
@@ -125,7 +125,7 @@ def test_refused_before_the_fit(files, monkeypatch, case):
         raise AssertionError
 
     monkeypatch.setattr(gpec.GPEC, "fit", never)
-    words, message = ["--scheduler", "tcp://127.0.0.1:9"], "There is no scheduler at tcp://127.0.0.1:9"
+    words, message = ["--scheduler", "tcp://127.0.0.1:9"], "No scheduler answers at tcp://127.0.0.1:9"
     if case == "files of somebody else":
         (files / "out").mkdir()
         (files / "out" / "diary.txt").write_text("dear diary")
@@ -141,5 +141,5 @@ def test_stopped_by_the_user(files, monkeypatch):
     done = explain("--fitted", "g.gpec")
     assert done.exit_code == 130
     assert "Stopped. 0 of 2 partitions are done and kept in" in done.stderr
-    assert "the same command, goes on from there." in done.stderr
+    assert "or run the same command, to resume." in done.stderr
     assert not (files / "out.partial").exists()

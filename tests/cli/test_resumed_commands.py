@@ -44,14 +44,14 @@ def test_a_server_that_dies_midway(folder, impatient):
     assert dead.exit_code == 1
     line = dead.stderr.splitlines()[-1]
     assert "did not answer" in line
-    assert "What was computed is kept in e.csv.partial; the same command goes on from there." in line
+    assert "Finished work is kept in e.csv.partial; run the same command to resume." in line
     assert not (folder / "e.csv").exists()
     with serving(Server(inputs=FLOATS)) as server:
         again = ask(server)
         assert again.exit_code == 0, again.output
         assert 0 < len(server.requests) < n_whole / 2
-    assert "Going on with what an earlier run left in e.csv.partial." in again.stderr
-    assert "of the 200 rows were there already." in again.stderr
+    assert "Resuming from what an earlier run left in e.csv.partial." in again.stderr
+    assert "of the 200 rows were explained already." in again.stderr
     assert (folder / "e.csv").read_bytes() == expected
     assert not (folder / "e.csv.partial").exists()
 
@@ -63,7 +63,7 @@ def test_what_is_kept(folder):
     assert {path.name for path in (folder / "work").iterdir()} == {"_identity.gpec", "fitting", "rows", kept.name}
     assert gpec.GPEC.load(kept, model=_inputs.load_model("credit_model:model")).n_boundary == 60
     again = explain("--out", "again.csv", "--checkpoint", "work")
-    assert "12 of the 12 rows were there already." in again.stderr
+    assert "12 of the 12 rows were explained already." in again.stderr
     assert not (folder / "work").exists()
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), pd.read_csv("e.csv"))
 
@@ -164,12 +164,12 @@ def test_a_server_that_dies_during_the_fit(folder, impatient, command):
             dead = run(server)
         if dead.exit_code == 0:
             break
-        assert "What was computed is kept in" in dead.stderr.splitlines()[-1]
+        assert "Finished work is kept in" in dead.stderr.splitlines()[-1]
         assert f"{out}.partial; the same command goes on" in dead.stderr.splitlines()[-1]
         assert not (folder / out).exists()
         done += 1
     assert done >= 2
-    assert f"Going on with what an earlier run left in {out}.partial." in dead.stderr
+    assert f"Resuming from what an earlier run left in {out}.partial." in dead.stderr
     assert k < n_whole
     assert content(folder / out) == expected
     assert not (folder / f"{out}.partial").exists()
@@ -178,7 +178,7 @@ def test_a_server_that_dies_during_the_fit(folder, impatient, command):
 def test_a_fit_that_is_kept_serves_again(folder):
     assert fit("credit_model:model", "--keep", "--checkpoint", "work").exit_code == 0
     again = fit("credit_model:model", "--checkpoint", "work", "--keep")
-    assert "Going on with what an earlier run left in work." in again.stderr
+    assert "Resuming from what an earlier run left in work." in again.stderr
     other = fit("credit_model:model", "--checkpoint", "work", "--seed", "1")
     assert other.exit_code == 1
     assert "The folder work/fitting is of other work: it differs in random_state;" in other.stderr

@@ -44,7 +44,13 @@ def test_demo_prints_intervals_checks_them_and_saves_a_picture(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--picture", str(picture)])
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
-    for words in ("P(malignant)", "95% interval", "keeps its direction for", "Checked on the spot"):
+    for words in (
+        "P(malignant)",
+        "95% interval",
+        "features with a firm sign make up at least 97.5%",
+        "could change sign",
+        "Checked: the 10 patients",
+    ):
         assert words in result.output
     inside = re.search(r"([\d.]+)% of their [\d,]+ attributions lie inside the 95% intervals", result.output)
     assert float(inside[1]) > 90

@@ -268,7 +268,7 @@ def test_a_cluster_without_the_package(scheduler, who):
 
 def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):
     monkeypatch.setattr("gpec.distributed._scheduler._SECONDS", 0.5)
-    with pytest.raises(ClusterError, match=r"^There is no scheduler at tcp://127.0.0.1:9 .*'dask scheduler'"):
+    with pytest.raises(ClusterError, match=r"^No scheduler answers at tcp://127.0.0.1:9 .*'dask scheduler'"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler="tcp://127.0.0.1:9")
     assert not (tmp_path / "out").exists()
 

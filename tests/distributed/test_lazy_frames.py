@@ -263,7 +263,7 @@ def test_what_is_no_collection(fitted, rows):
     with pytest.raises(ParameterTypeError, match=r"X is a Delayed\w*; pass"):
         fitted.explain(dask.delayed(rows))
     lying = dd.from_delayed([dask.delayed(rows.to_numpy())], meta=rows[:0], verify_meta=False)
-    with pytest.raises(InputError, match="Partition 0 is a ndarray, not what the Dask collection said"):
+    with pytest.raises(InputError, match="Partition 0 is a ndarray, not the type that the Dask collection declares"):
         fitted.explain(lying).compute(scheduler="synchronous")
 
 

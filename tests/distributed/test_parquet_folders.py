@@ -173,7 +173,7 @@ def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target):
     explain_parquet(fitted, parquet, target, attribution="posterior")
     before = contents(target)
     late = _file.Job(Partition(0, PARTS[0]), parquet / PARTS[0], target, "the stamp of another run")
-    with pytest.raises(CheckpointError, match=r"is of another run by now; what this one found for part\.0"):
+    with pytest.raises(CheckpointError, match=r"now belongs to another run; the result of this run for part\.0"):
         _file.explain_file(ExplainTask.of(fitted, "explainer", 0.95, "raise"), late)
     assert contents(target) == before
     assert not list(target.glob(".*"))
@@ -192,7 +192,7 @@ def test_stopped_by_the_user(fitted, parquet, target, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as caught:
         explain_parquet(fitted, parquet, target)
     assert caught.value.__notes__ == [
-        f"2 of 4 partitions are done and kept in {target}; resume=True, or the same command, goes on from there."
+        f"2 of 4 partitions are done and kept in {target}; pass resume=True, or run the same command, to resume."
     ]
 
 
@@ -263,7 +263,7 @@ def test_another_fit_or_other_files_are_other_work(fitted, make_auto, rows, parq
     with pytest.raises(CheckpointError, match="differs in the fit"):
         explain_parquet(make_auto(random_state=1).fit(rows), parquet, target, resume=True)
     (parquet / "part.0.parquet").unlink()
-    with pytest.raises(CheckpointError, match=r"of more files than there are now: part.0.parquet is no longer"):
+    with pytest.raises(CheckpointError, match=r"belongs to a run with more files: part.0.parquet is no longer"):
         explain_parquet(fitted, parquet, target, resume=True)
 
 
@@ -306,7 +306,7 @@ def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet
     (note,) = caught.value.__notes__
     n = len(contents(target))  # Dask decides about their order
     assert note == (
-        f"{n} of 4 partitions are done and kept in {target}; resume=True, or the same command, goes on from there."
+        f"{n} of 4 partitions are done and kept in {target}; pass resume=True, or run the same command, to resume."
     )
     assert not (target / "part.2.parquet").exists()
     assert not list(target.glob(".*"))
@@ -369,7 +369,7 @@ def test_a_file_without_rows(fitted, parquet, target):
 
 def test_a_file_that_is_no_parquet(fitted, parquet, target):
     (parquet / "part.1.parquet").write_bytes(b"half of a file")
-    with pytest.raises(CorruptFileError, match=r"part.1.parquet is not a whole Parquet file"):
+    with pytest.raises(CorruptFileError, match=r"part.1.parquet is not a complete Parquet file"):
         explain_parquet(fitted, parquet, target)
     assert not target.exists()
 
@@ -392,7 +392,7 @@ def test_wrong_folders(fitted, parquet, target, tmp_path):
     with pytest.raises(InputError, match="holds no Parquet files"):
         explain_parquet(fitted, tmp_path / "empty", target)
     for inside in (parquet, parquet / "out", tmp_path):
-        with pytest.raises(InputError, match="must be folders apart from each other"):
+        with pytest.raises(InputError, match="must be separate folders"):
             explain_parquet(fitted, parquet, inside)
     with pytest.raises(InputError, match="does not exist"):
         explain_parquet(fitted, parquet, tmp_path / "a" / "b")

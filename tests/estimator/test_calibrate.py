@@ -46,7 +46,7 @@ class TestScores:
         for level in (0.8, 0.95):
             e = g.explain(new, attribution="posterior", confidence_level=level)
             np.testing.assert_allclose(e.upper - e.values, brute_force(g, fresh, level) * e.std, rtol=1e-6)
-        assert "calibrated on 60 rows that fit had not seen" in e.statement()
+        assert "calibrated on 60 rows not used in fit" in e.statement()
 
     def test_similar_rows_have_the_quantile_of_one_similar_row_of_each(self, build, X):
         fresh, new = rows(60, 1), rows(5, 2)
@@ -71,7 +71,7 @@ class TestScores:
         quantile = np.sort(scores, axis=0)[57]  # ceil(61 * 0.95)
         e = g.explain(new)
         np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-6)
-        assert "calibrated on 60 rows that fit had not seen" in e.statement()
+        assert "calibrated on 60 rows not used in fit" in e.statement()
 
     def test_fit_alone_leaves_each_explained_row_out(self, build, X):
         g = build(draw="uniform").fit(X)
@@ -80,7 +80,7 @@ class TestScores:
         e = g.explain(X[:4], attribution="posterior")
         quantile = np.sort(scores, axis=0)[int(np.ceil(26 * 0.95)) - 1]
         np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-6)
-        assert "approximate, as it was checked on 25 rows" in e.statement()
+        assert "approximate: checked on 25 rows" in e.statement()
 
     def test_fit_alone_explains_one_similar_row_of_40(self, build, X):
         count = []
@@ -91,7 +91,7 @@ class TestScores:
 
         g = build(explainer=explainer, n_explained=60, draw="uniform").fit(X)
         assert count == [60, 1, 40]  # one is asked again to see whether the explainer is repeatable
-        assert "approximate, as it was checked on 40 rows" in g.explain(X[:2]).statement()
+        assert "approximate: checked on 40 rows" in g.explain(X[:2]).statement()
         assert "checked on 60 rows" in g.explain(X[:2], attribution="posterior").statement()
 
     def test_uneven_draws_are_weighted(self, build, X):
@@ -103,7 +103,7 @@ class TestScores:
 
     def test_too_few_explained_rows_are_called_uncalibrated(self, build, X):
         e = build(n_explained=12, draw="uniform").fit(X).explain(X[:3])
-        assert "uncalibrated at this level, which needs 19 rows and has 12" in e.statement()
+        assert "uncalibrated at this level, which needs 19 rows; there are 12" in e.statement()
         assert (e.upper > e.values).all()
 
     def test_given_attributions_of_fit(self, build, X):

@@ -318,7 +318,7 @@ def test_small_reports(opened, e):
 def test_all_zero(opened):
     zero = np.zeros((4, 3))
     driver = opened(people(4, values=zero, boundary_variance=zero, noise_variance=zero))
-    assert column(driver, "#row-table", 5) == ["nothing is open"] * 3
+    assert column(driver, "#row-table", 5) == ["no uncertainty"] * 3
 
 
 def test_many_features_are_cut_and_can_be_shown(opened):

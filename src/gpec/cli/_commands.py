@@ -49,9 +49,9 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where to save the fit: a .gpec file.")],
     options: FitOptions,
 ) -> None:
-    """Learn how far a model's explanations can be trusted, once for many tables.
+    """Learn how far a model's explanations can be trusted; use it for many tables.
 
-    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there.
+    Finished work is kept in OUT.partial until the end; run the same command to resume an interrupted run.
     """
     check_out(out, ".gpec")
     run = CommandRun(model, options)
@@ -60,7 +60,7 @@ def fit(
     found = g.diagnostics_
     typer.echo(
         f"Wrote {out}: {sum(found['boundary_points']):,} boundary points and {len(g.X_explained_):,} explained rows, "
-        f"{found['model_rows']:,} model rows asked."
+        f"{found['model_rows']:,} model rows."
     )
 
 
@@ -79,9 +79,9 @@ def explain(
 ) -> None:
     """Explain the rows of a table, with an interval on every attribution.
 
-    What is done is kept in OUT.partial until all is done; a run that was stopped goes on from there. A folder of
-    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler;
-    files that are there already are not explained again.
+    Finished work is kept in OUT.partial until the end; run the same command to resume an interrupted run. A folder of
+    Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
+    Files that are in OUT already are not explained again.
     """
     whole_folder = is_folder(ctx, data, options)
     if not whole_folder:
@@ -113,7 +113,7 @@ def report(
     if source.suffix.lower() == ".gpec":
         write(_saved(ctx, source, options.level), out)
     elif model is None:
-        raise typer.BadParameter("a table needs the model that is to be explained.", param_hint="--model")
+        raise typer.BadParameter("a table needs the model to explain.", param_hint="--model")
     else:
         _require_one_source(ctx, options.fitted)
         CommandRun(model, options).explain(source, out, options)
@@ -138,7 +138,7 @@ def demo(
 @app.command("app")
 def show_app(
     files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; this one is of this machine only.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8050,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     debug: Debug = False,
@@ -153,7 +153,7 @@ def show_app(
 
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
-    """A saved explanation, at another level if one is asked for; no other option can change it."""
+    """A saved explanation, at another level if --level is given; no other option can change it."""
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}.", param_hint="SOURCE")
     options_given = given(ctx)
@@ -165,7 +165,7 @@ def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
 
 
 def _require_one_source(ctx: typer.Context, fitted: Path | None) -> None:
-    """Refuse what a fit has already, together with a fit."""
+    """Refuse options that a saved fit already fixes."""
     if fitted is None:
         return
     if not fitted.is_file():

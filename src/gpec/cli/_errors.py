@@ -1,4 +1,4 @@
-"""What a command does when something goes wrong: one line on stderr, and a number.
+"""Errors of commands: one line on stderr, and an exit code.
 
 0 is success, 1 an error in the data, the model or the computation, 2 wrong usage, 130 a stop by Ctrl-C.
 """
@@ -27,7 +27,7 @@ def note(text: str) -> None:
 
 
 def remember_debug(ctx: typer.Context, value: bool) -> bool:
-    """Keep in mind that details are wanted."""
+    """Remember that --debug was given."""
     if value:
         ctx.meta[_DEBUG] = True
     return value

@@ -1,4 +1,4 @@
-"""Models and tables as commands are given them."""
+"""Models and tables from command-line arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
 def open_model(
     source: str, model_name: str | None, output_name: str | None, trust_pickle: bool, trust_types: list[str] | None
 ) -> Any:
-    """The model; ``package.module:function`` is also sought in the current folder."""
+    """The model; ``package.module:function`` is also searched for in the current folder."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return load_model(
@@ -40,7 +40,7 @@ def open_model(
 
 @dataclass
 class Tables:
-    """Reads tables and brings them into the form that a model takes; each thing is said once."""
+    """Reads tables and matches their columns to the model; each note is printed once."""
 
     model: Any
     drop: list[str] | None = None
@@ -49,7 +49,7 @@ class Tables:
     _dropped: set[str] = field(default_factory=set)
 
     def read(self, path: Path, *, labelled: bool = True) -> pd.DataFrame:
-        """A table; only of rows that are to be ``labelled`` must the index be a column."""
+        """A table; if its rows are ``labelled`` it must have the index column."""
         table = read_table(path, index=self.index if labelled else None)
         if not labelled and self.index in table.columns:
             table = table.set_index(self.index)
@@ -62,17 +62,17 @@ class Tables:
         return table
 
     def require_dropped(self) -> None:
-        """Raise if a column to leave out was in no table: a misspelt label would be taken for a feature."""
+        """Raise if a column to drop was in no table: a misspelt label would become a feature."""
         for name in self.drop or []:
             if name not in self._dropped:
                 raise InputError(f"No table has a column {name!r} to leave out (--drop).")
 
 
 def usual_explainer(model: Any, table: pd.DataFrame) -> str:
-    """TreeSHAP for trees that it can explain, else KernelSHAP; said in words."""
+    """TreeSHAP for trees that it can explain, else KernelSHAP; prints which."""
     chosen = "kernelshap"
     if type(model).__module__.partition(".")[0] in _WITH_TREES:
-        with suppress(ExplainerError):  # not of trees, or of such as it cannot take apart
+        with suppress(ExplainerError):  # no trees, or trees that it cannot read
             TreeShap().fit(model, table.head(_TRIED_ROWS))
             chosen = "tree"
     note(f"Explainer: {chosen}.")

@@ -17,7 +17,7 @@ __all__ = ["explain_folder", "is_folder"]
 
 
 def is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
-    """Whether DATA is a folder; refuse what goes only with a folder."""
+    """Whether DATA is a folder; refuse options that only apply to a folder."""
     if data.is_dir():
         if options.background is None and options.fitted is None:
             raise typer.BadParameter(
@@ -32,7 +32,7 @@ def is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
 
 
 def explain_folder(run: CommandRun, data: Path, out: Path, options: FolderOptions) -> None:
-    """Fit or load, explain each file that is not explained yet, and say what came of it."""
+    """Fit or load, explain each file that is not explained yet, and print the counts."""
     how = {"resume": not options.restart, "overwrite": options.restart}
     check_folders(data, out, **how)
     with running_on(options.scheduler) as where:  # before the fit, which may take long
@@ -50,7 +50,7 @@ def explain_folder(run: CommandRun, data: Path, out: Path, options: FolderOption
                 **how,
             )
     if done.n_resumed:
-        note(f"{done.n_resumed:,} of the {done.n_partitions:,} files were there already.")
+        note(f"{done.n_resumed:,} of the {done.n_partitions:,} files were explained already.")
     if done.n_failed:
         note(f"{done.n_failed:,} of the {done.n_rows:,} rows could not be explained; the column error says why.")
     typer.echo(f"Wrote {out}: {done.n_partitions:,} files, {done.n_rows:,} rows.\n{done.statement}")

@@ -1,4 +1,4 @@
-"""What ``fit``, ``explain`` and ``report`` have in common: a model, a fit, and rows explained by it."""
+"""One run of ``fit``, ``explain`` or ``report``: the model, the fit, and the rows to explain."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CommandRun:
 
     @contextmanager
     def fitted(self, source: pd.DataFrame | Path, out: Path) -> Iterator[tuple[GPEC, Path]]:
-        """A fit to rows, or one from a file, and the folder in which what is done is kept until the block ends."""
+        """A fit to rows, or one from a file, and the folder of its checkpoints, deleted when the block ends."""
         folder, rows = self.options.folder(out), self._calibration_rows
         self.tables.require_dropped()
         with _working_in(folder, restart=self.options.restart, keep=self.options.keep):
@@ -75,7 +75,10 @@ class CommandRun:
         """Explain the rows of a file, and write the result."""
         rows, source = self.tables.read(data), options.fitted
         if options.background is None and source is None:
-            note(f"No background is given, so the rows of {data} themselves are taken for it.")
+            note(
+                f"No --background file: comparing with the rows of {data} itself. "
+                "Pass training rows for better intervals."
+            )
         like = rows if options.background is None else self.tables.read(options.background, labelled=False)
         with self.fitted(like if source is None else source, out) as (g, folder):
             e = g.explain(
@@ -83,16 +86,16 @@ class CommandRun:
             )
             resumed = max(e.diagnostics["rows_resumed"].values(), default=0)
             if resumed:
-                note(f"{resumed:,} of the {len(rows):,} rows were there already.")
+                note(f"{resumed:,} of the {len(rows):,} rows were explained already.")
             write(e, out, g)
         return e
 
     def _fitted(self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path) -> GPEC:
-        """The fit that is kept, that of a file, or a new one, calibrated on rows if there are any."""
+        """The fit in the checkpoint, in a file, or a new one, calibrated on rows if there are any."""
         content = source.read_bytes() if isinstance(source, Path) else source
         stored = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
         if stored.exists():
-            with suppress(ModelMismatchError):  # the checkpoint below says so, too
+            with suppress(ModelMismatchError):  # the checkpoint below reports it, too
                 return self._loaded(stored)
         if isinstance(source, Path):
             g = self._loaded(source)
@@ -117,24 +120,24 @@ class CommandRun:
 
 @contextmanager
 def _working_in(folder: Path, *, restart: bool, keep: bool) -> Iterator[None]:
-    """Go on with what an earlier run left in a folder, or throw it away; at the end of the block it is deleted.
+    """Resume from what an earlier run left in a folder, or delete it; the folder is deleted when the block ends.
 
-    The checkpoints in it know what they are of. The folder itself is only marked as one of a command.
+    The checkpoints in it have their own identity files. The folder is only marked as one of a command.
     """
     try:
         if restart:
             _remove(folder)
         if is_begun(folder, _WORK) and _has_work(folder):
-            note(f"Going on with what an earlier run left in {folder}.")
+            note(f"Resuming from what an earlier run left in {folder}.")
         else:
             write_identity(folder, _WORK, {})
         yield
     except CheckpointError as error:
-        error.add_note("--checkpoint FOLDER takes another folder, --restart throws away what an earlier run left.")
+        error.add_note("--checkpoint FOLDER uses another folder, --restart deletes what an earlier run left.")
         raise
     except BaseException as error:
         if _has_work(folder):
-            error.add_note(f"What was computed is kept in {folder}; the same command goes on from there.")
+            error.add_note(f"Finished work is kept in {folder}; run the same command to resume.")
         else:
             _remove(folder)
         raise
@@ -147,7 +150,7 @@ def _has_work(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Delete what a run wrote, and the folder if nothing else is in it."""
+    """Delete the files of a run, and the folder if nothing else is in it."""
     if is_begun(folder, _WORK):
         for part in _PARTS:
             shutil.rmtree(folder / part, ignore_errors=True)

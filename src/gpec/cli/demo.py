@@ -1,4 +1,4 @@
-"""The demonstration: which explanations of breast-cancer diagnoses hold among similar patients, and which do not."""
+"""The demo: which explanations of breast-cancer diagnoses hold among similar patients, and which do not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 _TOP = 4
 _PATIENTS = 24  # whose similar patients are explained, to check the intervals
-_WORDS = {"high": "holds", "medium": "probably", "low": "may turn"}
+_WORDS = {"high": "firm", "medium": "likely", "low": "unclear"}
 
 
 def run(picture: Path, console: Console) -> None:
@@ -39,7 +39,7 @@ def run(picture: Path, console: Console) -> None:
     say(
         f"A gradient-boosting model tells malignant from benign tumours, right for {model.score(X_rest, y_rest):.1%} "
         f"of {len(X_rest)} new patients. TreeSHAP explains each diagnosis exactly. But would a patient much like this "
-        "one be told the same story? gpec learns this from 100 explained patients, and checks itself on "
+        "one get the same explanation? gpec learns this from 100 explained patients, and checks itself on "
         f"{len(X_cal)} others ..."
     )
     g = GPEC(model, "tree", n_boundary=500, n_explained=100, background=30, random_state=0, progress=False)
@@ -57,9 +57,8 @@ def run(picture: Path, console: Console) -> None:
         console.print(_patient_table(explanation[int(i)], titles[i], explanation.values))
     levels = row_levels(share).tolist()
     say(
-        f"\nAmong patients like them the explanation keeps its direction for {levels.count('high')} of {len(share)} "
-        f"patients (features with a firm sign make up at least 97.5% of it). For {levels.count('low')} patients more "
-        "than half of it may turn:"
+        f"\nFor {levels.count('high')} of {len(share)} patients, features with a firm sign make up at least 97.5% of "
+        f"the explanation. For {levels.count('low')} patients, more than half of the explanation could change sign:"
     )
     for i in ranked[:_TOP]:
         row = explanation[int(i)]
@@ -75,9 +74,9 @@ def run(picture: Path, console: Console) -> None:
 def _patient_table(row: Explanation, title: str, like: FloatArray) -> TextTable:
     table = TextTable(title=title, title_justify="left")
     table.add_column("feature")
-    for column in ("value", "pushes by", "95% interval"):
+    for column in ("value", "attribution", "95% interval"):
         table.add_column(column, justify="right")
-    table.add_column("its direction")
+    table.add_column("sign")
     top = row[np.argsort(-np.abs(row.values), kind="stable")[:_TOP]]
     for name, value, *ends, level in zip(
         top.feature_names, top.data, top.values, top.lower, top.upper, top.trust(), strict=True
@@ -88,22 +87,22 @@ def _patient_table(row: Explanation, title: str, like: FloatArray) -> TextTable:
 
 
 def _why(nearby: FloatArray) -> str:
-    """Why an explanation may turn, by the answers for similar patients."""
+    """Why an explanation could change sign, by the model's answers for similar patients."""
     low, high = nearby.min(), nearby.max()
     if low < 0.5 < high:
         return f"similar patients get another diagnosis: P(malignant) runs from {low:.2f} to {high:.2f} among them"
     if high - low > 0.1:
         return f"the model changes quickly here: P(malignant) runs from {low:.2f} to {high:.2f} among similar patients"
-    return "the pushes are all small, so little turns them"
+    return "all attributions are small, so a small change reverses them"
 
 
 def _print_check(say: Callable[[str], None], g: GPEC, explanation: Explanation, X: Any) -> None:
-    """Explain the similar patients after all, and count."""
+    """Explain the similar patients, and count how many attributions lie inside."""
     truth = g.explain(g.similar_rows(X.iloc[:_PATIENTS])).values.reshape(_PATIENTS, -1, X.shape[1])
     bounds = explanation[:_PATIENTS].interval()
     lower, upper = (np.broadcast_to(bound[:, None], truth.shape) for bound in bounds)
     say(
-        f"\nChecked on the spot: the {truth.shape[1]} patients similar to each of {_PATIENTS} were explained as well; "
+        f"\nChecked: the {truth.shape[1]} patients similar to each of {_PATIENTS} patients were explained as well; "
         f"{coverage(truth, lower, upper):.1%} of their {truth.size:,} attributions lie inside the 95% intervals."
     )
 

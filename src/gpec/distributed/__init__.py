@@ -1,6 +1,6 @@
 """Many rows on many machines: Dask frames and folders of Parquet files, one task for each partition.
 
-Dask does the scheduling, the retries and the dashboard; it is imported when it is needed, and comes with
+Dask does the scheduling, the retries and the dashboard. It is imported on first use; install it with
 ``pip install "gpec[dask]"``.
 """
 

@@ -1,4 +1,4 @@
-"""One Parquet file explained into another, a few thousand rows at a time, whole or not at all."""
+"""One Parquet file explained into another, a few thousand rows at a time, with an atomic write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpec.runtime.archive import replacing
 __all__ = ["Counts", "Job", "counts_of", "explain_file"]
 
 _ROWS = 8_192  # at a time, so that memory does not grow with the file
-_REPEATED = ("row", "feature", "output", "data", "error")  # columns in which values come again; numbers seldom do
+_REPEATED = ("row", "feature", "output", "data", "error")  # columns with repeated values, stored with a dictionary
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """What came of a partition."""
+    """Numbers of rows of a partition."""
 
     n_rows: int
     n_failed: int
@@ -73,13 +73,13 @@ def explain_file(task: ExplainTask, job: Job) -> Counts:
 
 
 def counts_of(task: ExplainTask, target: Path) -> Counts:
-    """What a finished file says of itself."""
+    """Numbers of rows of a finished file, from its metadata."""
     import pyarrow.parquet as pq
 
     try:
         about = pq.read_metadata(target)
     except (OSError, ValueError) as error:
-        raise CorruptFileError(f"{target} is damaged ({error}); delete it, and it is computed again.") from error
+        raise CorruptFileError(f"{target} is damaged ({error}); delete it to compute it again.") from error
     missing = about.num_rows
     if task.layout.keeps_errors:
         column = about.schema.names.index("error")
@@ -90,7 +90,7 @@ def counts_of(task: ExplainTask, target: Path) -> Counts:
 
 
 def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
-    """Rows, their labels and the type of these if it is one of whole numbers; of a file without rows, once none."""
+    """Batches of rows and labels, and the labels' type if it is an integer; an empty file gives one empty batch."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,7 +113,7 @@ def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _columns(task: ExplainTask, schema: Any, job: Job) -> tuple[list[str], list[str], tuple[int, int] | None]:
-    """The columns of features and of labels, and if there are none, the first row's number and the step to the next."""
+    """The columns of features and of labels; without labels, the number of the first row and the step to the next."""
     numbers = None
     if job.index is not None:
         index = [job.index]
@@ -142,7 +142,7 @@ def _rows(
     if numbers is not None:
         start, step = numbers
         frame.index = pd.RangeIndex(start + first * step, start + (first + len(frame)) * step, step)
-    elif len(index) == 1:  # whole numbers stay what they are, also beside one that is missing
+    elif len(index) == 1:  # integers stay integers, also if one is missing
         frame.index = pd.Index(table[index[0]].to_pandas(integer_object_nulls=True))
     else:
         frame.index = pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas())
@@ -155,7 +155,7 @@ def _rows(
 
 
 def _schema(task: ExplainTask, frame: pd.DataFrame, kind: Any) -> Any:
-    """The types of the columns, which do not depend on what is in the rows but for their labels."""
+    """The types of the columns, the same for all files with the same type of labels."""
     import pyarrow as pa
 
     kinds = {"feature": pa.string(), "output": pa.string(), "error": pa.string()}
@@ -173,7 +173,7 @@ def _kind_of_labels(labels: pd.Series[Any]) -> Any:
 
 
 def _storable(frame: pd.DataFrame, schema: Any) -> pd.DataFrame:
-    """Values of mixed kinds as texts: a Parquet column holds one type."""
+    """Mixed values as strings: a Parquet column has one type."""
     changed = {}
     for name in ("row", "data"):
         if frame[name].dtype == object and str(schema.field(name).type) == "string":

@@ -17,12 +17,12 @@ __all__ = ["explain", "explain_lazily", "is_dask"]
 
 
 def is_dask(X: Any) -> bool:
-    """Whether it is a frame or an array of Dask; Dask is not imported to find out."""
+    """Whether it is a Dask frame or array; does not import Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def explain_lazily(g: Any, X: Any, attribution: Any, confidence_level: float, checkpoint: Any) -> Any:
-    """What :meth:`gpec.GPEC.explain` does with rows of Dask."""
+    """:meth:`gpec.GPEC.explain` for Dask rows."""
     if checkpoint is not None:
         raise InputError(
             "checkpoint is for rows in memory; for a Dask DataFrame write Parquet files and pass their folder to "
@@ -78,7 +78,7 @@ def explain(
         explain_block(sent, block, Partition(i), first)
         for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))
     ]
-    with dask.config.set({"dataframe.convert-string": False}):  # what is mixed in the column data would become text
+    with dask.config.set({"dataframe.convert-string": False}):  # mixed values in the column data would become strings
         return dd.from_delayed(parts, meta=task.layout.empty(like), prefix="gpec-explain", verify_meta=False)
 
 
@@ -86,7 +86,7 @@ def _explain_block(task: ExplainTask, rows: Any, partition: Partition, first: in
     with errors_that_travel():
         kind: Any = pd.DataFrame if first is None else np.ndarray
         if not isinstance(rows, kind):
-            raise InputError(f"{partition} is a {type(rows).__name__}, not what the Dask collection said it would be.")
+            raise InputError(f"{partition} is a {type(rows).__name__}, not the type that the Dask collection declares.")
         labels = rows.index.to_numpy() if first is None else np.arange(first, first + len(rows))
         return explain_rows(task, rows, labels, partition)[0]
 

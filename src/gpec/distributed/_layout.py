@@ -1,4 +1,4 @@
-"""The lines of a result: those of :meth:`gpec.Explanation.to_frame`, with the same types in every partition."""
+"""The layout of a result: the lines of :meth:`gpec.Explanation.to_frame`, with the same types in every partition."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ResultLayout"]
 
 @dataclass(frozen=True, eq=False)
 class ResultLayout:
-    """How results look: the lines of one row, and whether they say what went wrong."""
+    """The lines of one row as a template, and whether there is a column for errors."""
 
     of_one: pd.DataFrame
     keeps_errors: bool
 
     @classmethod
     def like(cls, one: Explanation, fitted: Fitted, *, keeps_errors: bool) -> ResultLayout:
-        """As the explanation of one row has them. ``data`` is a column of numbers only where all features are."""
+        """The layout of the explanation of one row. ``data`` is numeric only if all features are."""
         frame = one.to_frame()
         if not (fitted.context.schema.plain and fitted.context.groups.single):
             frame["data"] = frame["data"].astype(object)
@@ -39,7 +39,7 @@ class ResultLayout:
         return self.of_one["data"].dtype != object
 
     def empty(self, labels: Any) -> pd.DataFrame:
-        """No lines, with the types that they would have for rows labelled like these; there may be none."""
+        """An empty frame with the types of a result for rows with these labels."""
         texts = pd.api.types.is_string_dtype(labels.dtype) and len(labels) == 0
         none = self.of_one.iloc[:0].assign(row=_as_column(["a"] if texts else labels)[:0])
         return none.assign(error=_texts(0, None)) if self.keeps_errors else none
@@ -53,7 +53,7 @@ class ResultLayout:
         return frame.assign(error=_texts(len(frame), None)) if self.keeps_errors else frame
 
     def of_failed(self, labels: Any, reason: str) -> pd.DataFrame:
-        """The lines of rows that could not be explained: numbers are missing."""
+        """The lines of rows that could not be explained, with missing numbers."""
         n = len(labels)
         frame = pd.concat([self.of_one] * n, ignore_index=True)
         for name in frame.columns.difference(["row", "feature", "output"]):
@@ -62,7 +62,7 @@ class ResultLayout:
         return frame.assign(error=_texts(len(frame), reason))
 
     def joined(self, parts: list[pd.DataFrame], labels: Any) -> pd.DataFrame:
-        """All lines, numbered."""
+        """All lines, numbered from 0."""
         filled = [part for part in parts if len(part)]
         return pd.concat(filled, ignore_index=True) if filled else self.empty(labels)
 

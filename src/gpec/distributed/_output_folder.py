@@ -1,4 +1,4 @@
-"""The folder of a run: one file for each partition, and a file that says what the work is."""
+"""The output folder of a run: one file for each partition, and the identity file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ENDINGS = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """Where results go.
+    """The folder of the results.
 
-    ``identity`` says what they depend on besides the rows; a run that goes on must agree in all of it. ``files`` are
-    fingerprints of the files that are explained, by name; one that has changed since is explained anew.
+    ``identity`` holds what they depend on besides the rows; a run that resumes must have the same. ``files`` are
+    fingerprints of the explained files, by name; a file that changed is explained again.
     """
 
     folder: Path
@@ -31,7 +31,7 @@ class OutputFolder:
     files: dict[str, str]
 
     def prepare(self, *, resume: bool, overwrite: bool) -> set[str]:
-        """Make the folder ready, and say which files an earlier run has finished."""
+        """Prepare the folder, and return the files that an earlier run finished."""
         finished: dict[str, str] = {}
         if require_room(self.folder, resume=resume, overwrite=overwrite):
             if resume:
@@ -39,8 +39,8 @@ class OutputFolder:
                 gone = [name for name in finished if name not in self.files]
                 if gone:
                     raise CheckpointError(
-                        f"The folder {self.folder} is of more files than there are now: {gone[0]} is no longer in the "
-                        "source; put it back, give another folder, or delete this one to start anew."
+                        f"The folder {self.folder} belongs to a run with more files: {gone[0]} is no longer in the "
+                        "source; put it back, give another folder, or delete this one to start again."
                     )
             else:
                 for name in read_identity(self.folder, _WORK)[1]["files"]:
@@ -57,26 +57,26 @@ class OutputFolder:
         return {name for name in self.files if (self.folder / name).is_file()}
 
     def stamp(self, name: str) -> str:
-        """Tells the result of a file in this run apart from that of another run, or of another state of the file."""
+        """Fingerprint of this run and of the file's content."""
         return fingerprint(fingerprint(self.identity), self.files[name])
 
     def tidy(self) -> None:
-        """Delete what processes that were killed have left half written."""
+        """Delete the incomplete files of killed processes."""
         for name in self.files:
             for path in half_written(self.folder / name):
                 path.unlink(missing_ok=True)
 
 
 def require_room(folder: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether there is work of an earlier run, which is to be used or thrown away; raise if the folder will not do."""
+    """Whether there is work of an earlier run to use or delete; raise if the folder cannot be used."""
     if resume and overwrite:
         raise InputError("resume=True and overwrite=True exclude each other; pass one of them.")
     if not is_begun(check_folder(folder, "target"), _WORK):
         return False
     if not (resume or overwrite):
         raise CheckpointError(
-            f"The target {folder} is not empty; pass resume=True to go on with what an earlier run left there, "
-            "overwrite=True to throw that away, or another folder."
+            f"The target {folder} is not empty; pass resume=True to continue the earlier run, "
+            "overwrite=True to delete its files, or another folder."
         )
     return True
 
@@ -96,7 +96,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def fingerprints_of(folder: Path, names: list[Path]) -> dict[str, str]:
-    """By name; equal for files of the same size, time and footer, which lists the contents of each block."""
+    """By name; from the size, the time and the footer, which lists the contents of each block."""
     found = {}
     for name in names:
         path = folder / name
@@ -105,14 +105,16 @@ def fingerprints_of(folder: Path, names: list[Path]) -> dict[str, str]:
             file.seek(max(0, about.st_size - 8))
             ending = file.read(8)
             if ending[4:] != b"PAR1":
-                raise CorruptFileError(f"{path} is not a whole Parquet file.")
+                raise CorruptFileError(f"{path} is not a complete Parquet file.")
             file.seek(max(0, about.st_size - 8 - int.from_bytes(ending[:4], "little")))
             found[str(name)] = fingerprint(file.read(), about.st_size, about.st_mtime_ns)
     return found
 
 
 def require_stamp(folder: Path, name: str, stamp: str) -> None:
-    """Raise if the folder is of another run by now; a task may outlive the run that it belongs to."""
+    """Raise if the folder now belongs to another run; a task may outlive its run."""
     notes: dict[str, Any] = read_identity(folder, _WORK)[1] if is_begun(folder, _WORK) else {"run": "", "files": {}}
     if fingerprint(notes["run"], notes["files"].get(name)) != stamp:
-        raise CheckpointError(f"The target {folder} is of another run by now; what this one found for {name} is lost.")
+        raise CheckpointError(
+            f"The target {folder} now belongs to another run; the result of this run for {name} is lost."
+        )

@@ -36,9 +36,9 @@ def explain_parquet(
     """Explain the rows of a folder of Parquet files, one task for each file, and write one file for each.
 
     A result has the name of its file, and the lines and columns of :meth:`gpec.Explanation.to_frame`. Columns that
-    ``fit`` did not see are left out. Files are read and written some thousand rows at a time, each written whole or not
-    at all. If a worker dies, its files are explained by others. If everything dies, the same call with ``resume=True``
-    goes on, and the files are the same to the byte.
+    ``fit`` did not see are left out. Files are read and written some thousand rows at a time, each with an
+    atomic write. If a worker dies, its files are explained by others. If everything dies, the same call with
+    ``resume=True`` continues, and the files are the same to the byte.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ def explain_parquet(
         What to do about a row that cannot be explained: raise an error that names the file and the row, or give its
         lines missing values and the reason in a further column ``error``.
     resume : bool
-        Go on with what an earlier call has left in the target. Fit and settings must be the same. Files that are new
-        or have changed are explained; none may be gone.
+        Continue an earlier call. Fit and settings must be the same. Files that are new or changed are explained; none
+        may be missing.
     overwrite : bool
-        Throw away what an earlier call has left in the target.
+        Delete the files of an earlier call in the target.
     index : str, optional
         The column with the labels of the rows; by default the index that pandas has stored, else their numbers.
     scheduler : Client, str, optional
@@ -70,9 +70,9 @@ def explain_parquet(
     Raises
     ------
     CheckpointError
-        If the target is not empty, or is of other work.
+        If the target is not empty, or belongs to other work.
     ClusterError
-        If there is no such scheduler, or it was lost; what is done is kept.
+        If there is no such scheduler, or it was lost; finished files are kept.
     """
     rows, results, names = check_folders(source, target, resume=resume, overwrite=overwrite)
     task = ExplainTask.of(g, attribution, confidence_level, errors)
@@ -90,8 +90,8 @@ def explain_parquet(
         except BaseException as error:
             n = sum((results / name).is_file() for name in folder.files)
             error.add_note(
-                f"{n} of {len(names)} partitions are done and kept in {results}; resume=True, or the same command, "
-                "goes on from there."
+                f"{n} of {len(names)} partitions are done and kept in {results}; pass resume=True, or run the same "
+                "command, to resume."
             )
             raise
     folder.tidy()
@@ -109,7 +109,7 @@ def explain_parquet(
 def check_folders(
     source: str | os.PathLike[str], target: str | os.PathLike[str], *, resume: bool, overwrite: bool
 ) -> tuple[Path, Path, list[Path]]:
-    """The folders of rows and results, and the files to explain; raise if they will not do."""
+    """The folders of rows and results, and the files to explain; raise if they cannot be used."""
     rows, results = Path(source).resolve(), Path(target).resolve()
     names = _names(rows, results)
     require_room(results, resume=resume, overwrite=overwrite)
@@ -124,7 +124,7 @@ def _names(source: Path, target: Path) -> list[Path]:
     if not source.is_dir():
         raise InputError(f"There is no folder {source}; give a folder of Parquet files.")
     if source == target or source in target.parents or target in source.parents:
-        raise InputError(f"The target {target} and the source {source} must be folders apart from each other.")
+        raise InputError(f"The target {target} and the source {source} must be separate folders.")
     names = files_of(source)
     if not names:
         raise InputError(f"The folder {source} holds no Parquet files (.parquet).")

@@ -1,4 +1,4 @@
-"""The rows of one partition explained; if some cannot be, the error says which."""
+"""Explains the rows of one partition; the error names the row that cannot be explained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_ROWS = (InputError, ModelCallError, ModelOutputError, ExplainerError, Numeri
 
 @dataclass(frozen=True)
 class Partition:
-    """Where rows come from: the number and name of the partition, and how many of its rows came before."""
+    """A partition: its number and name, and the number of its rows before those at hand."""
 
     number: int
     name: str = ""
@@ -30,7 +30,7 @@ class Partition:
 
 
 def explain_rows(task: ExplainTask, rows: Any, labels: Any, partition: Partition) -> tuple[pd.DataFrame, int]:
-    """The lines of the rows, and how many rows failed; these are named in an error, or kept as the question says."""
+    """The lines of the rows, and how many rows failed; an error names them, or they are kept with ``errors="keep"``."""
     layout = task.layout
     if not len(rows):
         return layout.empty(labels), 0
@@ -41,7 +41,7 @@ def explain_rows(task: ExplainTask, rows: Any, labels: Any, partition: Partition
     except GPECError as error:
         raise type(error)(f"{partition}: {error}") from error
     if isinstance(wrong, ModelCallError) and not task.model_still_answers():
-        raise type(wrong)(f"{partition}: {wrong} The model fails on rows that it answered in fit, too.") from wrong
+        raise type(wrong)(f"{partition}: {wrong} The model also fails on rows that it answered in fit.") from wrong
     if task.errors == "raise":
         raise _named(task, rows, labels, partition, wrong)
     parts, failed = [], 0
@@ -57,7 +57,7 @@ def explain_rows(task: ExplainTask, rows: Any, labels: Any, partition: Partition
 def _by_halves(
     task: ExplainTask, rows: Any, part: slice, error: GPECError
 ) -> Iterator[tuple[slice, Explanation | GPECError]]:
-    """The rows of a part that failed: those that can be explained, and each other one with its error."""
+    """Bisect a part that failed: explanations of the rows that can be explained, and an error for each other row."""
     n = part.stop - part.start
     if n == 1 or _of_all(task, rows) or _mistyped(task, rows):
         yield part, error
@@ -72,7 +72,7 @@ def _by_halves(
 
 
 def _named(task: ExplainTask, rows: Any, labels: Any, partition: Partition, error: GPECError) -> GPECError:
-    """The error with the partition, and the first row that fails alone."""
+    """The error, with the partition and the first row that fails by itself."""
     if _of_all(task, rows):
         return type(error)(f"{partition}: {error}")
     for part, wrong in _by_halves(task, rows, slice(0, len(rows)), error):
@@ -83,12 +83,12 @@ def _named(task: ExplainTask, rows: Any, labels: Any, partition: Partition, erro
             named = type(error)(f"{partition}, row {row}{called}: {_line(wrong)}")
             named.__cause__ = wrong
             return named
-    # together they fail, apart they do not
+    # the rows fail together but not one by one
     return type(error)(f"{partition}, rows {partition.first} to {partition.first + len(rows) - 1}: {error}")
 
 
 def _of_all(task: ExplainTask, rows: Any) -> bool:
-    """Whether it is the columns that are wrong, and so every row."""
+    """Whether the columns are wrong, which affects every row."""
     labels = task.labels
     if labels is not None and isinstance(rows, pd.DataFrame):
         return set(rows.columns) != set(labels)
@@ -96,7 +96,7 @@ def _of_all(task: ExplainTask, rows: Any) -> bool:
 
 
 def _mistyped(task: ExplainTask, rows: Any) -> bool:
-    """Whether a whole column is text where ``fit`` had numbers: one reason then stands for all rows."""
+    """Whether a whole column is text where ``fit`` had numbers: then all rows have the same error."""
     return isinstance(rows, pd.DataFrame) and any(
         isinstance(rows[label].dtype, pd.StringDtype) for label in task.numbers
     )

@@ -1,4 +1,4 @@
-"""Where tasks run: the cluster of a client, or one of Dask's schedulers on this machine."""
+"""Runs tasks on a Dask cluster, or with one of Dask's schedulers on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def running_on(scheduler: Any) -> Iterator[Any]:
             client = distributed.Client(scheduler, timeout=_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ClusterError(
-                f"There is no scheduler at {scheduler} ({' '.join(str(error).split())}); start one with 'dask "
+                f"No scheduler answers at {scheduler} ({' '.join(str(error).split())}); start one with 'dask "
                 "scheduler', or give the address that it printed."
             ) from error
         try:
@@ -52,7 +52,7 @@ def running_on(scheduler: Any) -> Iterator[Any]:
 
 
 def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
-    """Explain each file, and return what came of them; finished ones stay, whatever happens to the others."""
+    """Explain each file, and return the numbers of rows; finished files stay if others fail."""
     if not jobs:
         return []
     if not isinstance(where, str):
@@ -74,7 +74,7 @@ def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: L
         with Progress(len(jobs), "partitions", progress) as bar:
             for future in distributed.as_completed(futures, loop=client.loop):
                 if future.status != "finished":
-                    future.result()  # raises what the task raised, or that it was cancelled
+                    future.result()  # raises the task's error, or that it was cancelled
                 bar.advance()
         return list(client.gather(futures))
     except distributed.KilledWorker as error:
@@ -99,7 +99,7 @@ def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: L
 
 
 def _close(client: Any) -> None:
-    """Let go of a client of ours; one that lost its scheduler would print how it was trying to find it again."""
+    """Close our client without its log, which would report attempts to reconnect."""
     printer = logging.getLogger("distributed.client")
     silent, printer.disabled = printer.disabled, True
     try:

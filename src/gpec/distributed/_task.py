@@ -1,4 +1,4 @@
-"""What is asked of every partition, and how a worker answers it."""
+"""The task that is the same for every partition: a GPEC and the arguments of explain, sent to the workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ExplainTask"]
 
 @dataclass(frozen=True, eq=False)
 class ExplainTask:
-    """How rows are to be explained, wherever they are; sent to every worker once."""
+    """How to explain rows; sent to every worker once."""
 
     payload: Payload
     attribution: Literal["explainer", "posterior"]
@@ -31,7 +31,7 @@ class ExplainTask:
 
     @classmethod
     def of(cls, g: Any, attribution: Any, confidence_level: float, errors: Any) -> ExplainTask:
-        """Check what is asked, and see on one row how the answers will look; no explainer is run."""
+        """Check the arguments, and learn the layout of results from one row; no explainer is run."""
         fitted: Fitted = g._require_fitted()
         check_choice("attribution", attribution, ("explainer", "posterior"))
         check_choice("errors", errors, ("raise", "keep"))
@@ -48,7 +48,7 @@ class ExplainTask:
 
     @property
     def labels(self) -> tuple[Any, ...] | None:
-        """Of the columns given to ``fit``; None if these had none."""
+        """Labels of the columns given to ``fit``; None if they had none."""
         return self._schema.labels
 
     @property
@@ -74,7 +74,7 @@ class ExplainTask:
         return found
 
     def model_still_answers(self) -> bool:
-        """Whether the model still answers the rows that it answered in ``fit``, so that others are to blame."""
+        """Whether the model still gives the answers of ``fit``; if so, the rows are at fault."""
         fitted = self.payload.open()["GPEC"]._fitted
         try:
             fitted.model_fingerprint.require_same(fitted.context.model)
@@ -83,15 +83,15 @@ class ExplainTask:
         return True
 
     def _alone(self, g: Any) -> bool:
-        """Whether threads must take turns: a Module is put into evaluation mode and back, explainers may seed."""
+        """Whether threads must take turns: a Module switches its mode, and some explainers set a seed."""
         explainer = g._fitted.context.explainer
         return is_module(g.model) or (self.attribution == "explainer" and not explainer.threads)
 
 
 def _packed(g: Any, fitted: Fitted, attribution: str) -> Payload:
-    """A GPEC as workers need it: one thread, no bars, and without the boundary, which only ``fit`` looks at.
+    """A GPEC for workers: one thread, no progress bars, and no boundary, which only ``fit`` needs.
 
-    Who predicts runs no explainer, so it stays at home, with all that it would import.
+    Prediction needs no explainer, so it is not sent, and its packages are not imported.
     """
     nothing: Any = None
     output_models = tuple(replace(output_model, graph=nothing) for output_model in fitted.output_models)
@@ -101,6 +101,6 @@ def _packed(g: Any, fitted: Fitted, attribution: str) -> Payload:
     lean.n_jobs, lean.progress = 1, False
     if attribution == "posterior":
         lean.explainer, context = nothing, replace(context, explainer=nothing)
-    # a low skill was told to the user already
+    # the user was warned of a low R2 already
     lean._fitted = replace(fitted, context=context, output_models=output_models, boundary=nothing, loo_r2=None)
     return Payload.of(model=g.model, explainer=lean.explainer, similar=lean.similar, GPEC=lean)

@@ -1,4 +1,4 @@
-"""What came of a folder of Parquet files."""
+"""The result of :func:`gpec.distributed.explain_parquet`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Run"]
 
 @dataclass(frozen=True)
 class Run:
-    """The work that :func:`gpec.distributed.explain_parquet` has done.
+    """Summary of the work of :func:`gpec.distributed.explain_parquet`.
 
     Attributes
     ----------

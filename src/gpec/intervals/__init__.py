@@ -1,4 +1,4 @@
-"""Intervals: their rules, conformal calibration, and what they say of signs and ranks."""
+"""Intervals: rules, conformal calibration, and the certainty of signs and ranks."""
 
 from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
 from gpec.intervals.normalizer import ResidualNormalizer

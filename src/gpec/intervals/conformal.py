@@ -1,8 +1,8 @@
-"""How wide intervals must be to hold: scores of rows whose answer is known, and their quantiles.
+"""Split conformal calibration: conformity scores of rows with a known answer, and their quantiles.
 
 A score says how far the truth lay from the value, in units of the predicted deviation. Of ``n`` scores of rows like the
 next one, the ``ceil((n + 1) level)``-th smallest is exceeded by the next score with probability at most ``1 - level``
-(split conformal prediction). Rows that stand for more than one weigh more.
+(split conformal prediction). Rows may have weights.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpec.typing import FloatArray
 
 __all__ = ["Calibration", "ConformityScores", "rows_needed"]
 
-_NOTHING = 1e-6  # a score below it is rounding: nothing has changed
+_NOTHING = 1e-6  # a score below it is rounding
 
 
 def rows_needed(level: float) -> int:
-    """The least number of equally weighted rows whose scores can tell a quantile at this level.
+    """The least number of equally weighted rows that give a quantile at this level.
 
     Examples
     --------
@@ -34,16 +34,16 @@ def rows_needed(level: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ConformityScores:
-    """Scores of some rows, by feature and output.
+    """Conformity scores of some rows, by feature and output.
 
     Attributes
     ----------
     values : array of shape (n, d, c)
         Distance of the truth from the value over the predicted deviation.
     weights : array of shape (n,)
-        How many rows each stands for.
+        Weight of each row.
     fresh : bool
-        Whether the rows played no part in the fit: only then is the guarantee exact.
+        Whether the rows were not used in fit: only then is the guarantee exact.
     """
 
     values: Annotated[FloatArray, Shape("n", "feature", "output"), Limits(least=0)]
@@ -67,16 +67,16 @@ class ConformityScores:
         return self._quantile(level, self._weights * np.ones_like(self.values))
 
     def quantile_of_changes(self, level: float) -> FloatArray:
-        """The same among the rows whose score is not 0; 0 where there are none. With few of them it is the greatest."""
+        """The same among the rows whose score is not 0; 0 if there are none. With few of them it is the largest."""
         return self._quantile(level, np.where(self.values > _NOTHING, self._weights, 0.0))
 
     @property
     def _weights(self) -> FloatArray:
-        """With the axes of the scores."""
+        """The quantile with the axes of the scores."""
         return np.asarray(self.weights.reshape(-1, *[1] * (self.values.ndim - 1)))
 
     def _quantile(self, level: float, weights: FloatArray) -> FloatArray:
-        """By feature and output, with weights of their own."""
+        """The quantile by feature and output, with separate weights."""
         order = np.argsort(self.values, axis=0, kind="stable")
         ranked = np.take_along_axis(self.values, order, axis=0)
         reached = np.take_along_axis(weights, order, axis=0).cumsum(axis=0)
@@ -86,14 +86,14 @@ class ConformityScores:
 
     @property
     def highest_level(self) -> float:
-        """The highest level that the rows suffice for."""
+        """The highest level for which there are enough rows."""
         w = self.weights
         return float(w.sum() / (w.sum() + w.mean())) * (1 - 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores for both promises; None where there are none."""
+    """Conformity scores for both promises; None if there are none."""
 
     similar: ConformityScores | None = None
     value: ConformityScores | None = None

@@ -1,4 +1,4 @@
-"""Where predictions err more than the Gaussian process says: learned from how far left-out rows were missed.
+"""Residual normalizer: a forest that predicts the size of leave-one-out residuals.
 
 A forest predicts the size of the residuals from the row and the model's answer. It is stored as arrays, so that files
 need no pickle.
@@ -22,8 +22,8 @@ __all__ = ["ResidualNormalizer"]
 _TREES = 100
 _LEAST_ROWS = 40
 _LEAST_IN_LEAF = 5
-_MOST_ATTRIBUTIONS = 200  # of a row; beyond, a forest takes longer than it is worth
-_FLOOR = 0.1  # of a feature's mean: no place is easier
+_MOST_ATTRIBUTIONS = 200  # of a row; with more, the forest costs more than it gains
+_FLOOR = 0.1  # of a feature's mean: the least expected size
 _LEVEL = 0.95
 
 
@@ -35,13 +35,13 @@ class ResidualNormalizer:
     ----------
     roots : array of shape (trees,)
     left, right, feature, threshold : arrays of shape (nodes,)
-        Where to go from a node; a leaf goes to itself.
+        Children of a node; a leaf is its own child.
     size : array of shape (nodes, d, c)
-        The residual's expected size at a leaf, over that of the feature.
+        Expected size of the residual at a leaf, divided by the feature's mean size.
     mean : array of shape (d, c)
         Mean size of each feature's residuals.
     left_out : array of shape (N, d, c)
-        For each explained row, the expected size by the trees that did not see it.
+        Out-of-bag expected size for each explained row.
     values : array of shape (m,) or None
         A regressor's distinct values at the explained rows, sorted: the trees see ranks among them. None: they see
         log-odds.
@@ -61,7 +61,7 @@ class ResidualNormalizer:
     def learn(
         cls, rows: Rows, residual: FloatArray, std: FloatArray, weights: FloatArray, seed: int
     ) -> ResidualNormalizer | None:
-        """From left-out residuals ``(N, d, c)``; None if there are too few, or it serves no better than ``std``."""
+        """From leave-one-out residuals ``(N, d, c)``; None if there are too few, or it is no better than ``std``."""
         N, d, c = residual.shape
         size = np.abs(residual)
         mean = size.mean(axis=0)
@@ -96,7 +96,7 @@ class ResidualNormalizer:
         return cls(roots=starts.astype(np.int64), mean=mean, left_out=left_out, values=values, **arrays)
 
     def at(self, rows: Rows) -> FloatArray:
-        """Expected sizes at rows ``(n, d, c)``, over that of the feature."""
+        """Expected sizes at rows ``(n, d, c)``, divided by the feature's mean size."""
         # scikit-learn compares single precision with thresholds in double
         X = _seen(rows, self.values).astype(np.float32)
         node = np.tile(self.roots, (len(X), 1))
@@ -113,15 +113,15 @@ class ResidualNormalizer:
         return total / len(self.roots)
 
     def scaled(self, std: FloatArray, size: FloatArray) -> FloatArray:
-        """The geometric mean of a predicted deviation and of what the forest expects, ``(n, d, c)``."""
+        """Geometric mean of a predicted deviation and the size that the forest expects, ``(n, d, c)``."""
         expected = np.sqrt(np.pi / 2) * self.mean * np.maximum(size, _FLOOR)
         return np.where(self.mean > 0, np.sqrt(std * expected), std)
 
 
 def _seen(rows: Rows, values: FloatArray | None) -> FloatArray:
-    """What trees see of rows: their coordinates, and the model's answer in numbers that single precision tells apart.
+    """Inputs of the trees: coordinates, and the model's answer in numbers that differ in single precision.
 
-    Log-odds are cut at +-8. Values of a regressor have no such scale: they are given as ranks among those known.
+    Log-odds are clipped to +-8. Values of a regressor have no such scale: they become ranks among the known ones.
     """
     if values is None:
         answers = np.clip(rows.outputs, -8.0, 8.0)
@@ -131,7 +131,7 @@ def _seen(rows: Rows, values: FloatArray | None) -> FloatArray:
 
 
 def _interval_score(size: FloatArray, deviation: FloatArray, weights: FloatArray) -> float:
-    """Mean interval score of conformal intervals, each feature in units of its own mean error."""
+    """Mean interval score of conformal intervals, each feature divided by its mean error."""
     unit = np.where(size.any(axis=0), size.mean(axis=0), 1.0)
     scores = ConformityScores(size / deviation, weights, fresh=False)
     half = scores.quantile(min(_LEVEL, scores.highest_level)) * deviation

@@ -1,4 +1,4 @@
-"""What words, pictures and pages need of an explanation, so that the explanation itself can offer them."""
+"""The protocol of an explanation that words, plots and reports depend on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Explained"]
 
 
 class Explained(Protocol):
-    """An explanation as its readers see it; :class:`gpec.Explanation` says what each part is."""
+    """The parts of an explanation that readers use; :class:`gpec.Explanation` describes each."""
 
     @property
     def values(self) -> FloatArray: ...

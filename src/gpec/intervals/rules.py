@@ -1,4 +1,4 @@
-"""What an interval says: rules from values and variances to bounds, and the sentence behind them."""
+"""Interval rules: from values and variances to bounds, with the sentence that says what the bounds promise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST_STD = 1e-12  # of the largest, below which a deviation is rounding
 
 
 class IntervalRule(Tagged, ABC, tag="promise"):
-    """How far the bounds of an interval lie from its value. An :class:`~gpec.Explanation` holds one.
+    """Rule that turns values and variances into bounds. An :class:`~gpec.Explanation` holds one.
 
     A rule that keeps arrays with the axes of the explanation is a dataclass, whose fields files hold (see
     ``gpec.runtime.state``), and overrides :meth:`select`; :class:`Latent` needs neither.
@@ -69,15 +69,17 @@ class Latent(IntervalRule):
 
     def statement(self, level: float) -> str:
         return (
-            f"The {level_text(level)} interval is that of the latent explanation, as in the paper: it tells where "
+            f"The {level_text(level)} interval is that of the latent explanation, as in the paper: it shows where "
             "explanations are uncertain, but promises no coverage."
         )
 
 
 class _Calibrated(IntervalRule):
-    """Rules whose half-width is a quantile of scores times the deviation, or the model's own where there are none.
+    """Rules whose half-width is a quantile of conformity scores times the deviation.
 
-    ``scores`` have an axis of size 1 for the rows as long as the explanation has rows.
+    Without scores the half-width is that of the Gaussian process.
+
+    ``scores`` have an axis of size 1 for the rows while the explanation has rows.
     """
 
     scores: ConformityScores | None
@@ -94,9 +96,9 @@ class _Calibrated(IntervalRule):
         """Half of the interval's width."""
         if self.scores is None:
             return self._uncalibrated(std, level)
-        if self.scores.suffice(level) or self.scores.fresh:  # with too few fresh rows, the quantile says so
+        if self.scores.suffice(level) or self.scores.fresh:  # with too few fresh rows, the quantile raises
             return np.asarray(self._quantile(self.scores, level) * std)
-        # beyond what the scores can tell: as much wider than the model's own as at the highest level they tell of
+        # above the highest level of the scores: as much wider than the process's own interval as at that level
         most = self.scores.highest_level
         own = self._uncalibrated(std, most)
         ratio = np.divide(self._quantile(self.scores, most) * std, own, out=np.ones_like(own), where=own > 0)
@@ -107,20 +109,22 @@ class _Calibrated(IntervalRule):
         return found[None] if self.of_rows else found
 
     def _usual(self) -> float:
-        """The level at which certainties agree with the intervals: 95%, or the highest that the scores tell of."""
+        """The level at which certainties agree with the intervals: 95%, or the highest level of the scores."""
         return _USUAL if self.scores is None else min(_USUAL, self.scores.highest_level)
 
     def checked(self, level: float) -> str:
         """How the promise was checked, as the end of a sentence."""
         if self.scores is None:
-            return "this has not been checked (uncalibrated); call calibrate"
+            return "not checked yet (uncalibrated): call calibrate"
         n = len(self.scores)
         if self.scores.fresh:
             self.scores.quantile(level)  # with too few rows there is no interval at this level
-            return f"calibrated on {n} rows that fit had not seen, each feature by itself (split conformal)"
+            return (
+                f"calibrated on {n} rows not used in fit; holds for each feature, not for all at once (split conformal)"
+            )
         if not self.scores.suffice(level):
-            return f"uncalibrated at this level, which needs {rows_needed(level)} rows and has {n}"
-        return f"approximate, as it was checked on {n} rows that were explained in fit; calibrate makes it exact"
+            return f"uncalibrated at this level, which needs {rows_needed(level)} rows; there are {n}"
+        return f"approximate: checked on {n} rows that were explained in fit; call calibrate to make it exact"
 
     def select(self, cut: tuple[Any, ...]) -> Self:
         scores, of_rows = self.scores, self.of_rows
@@ -128,7 +132,7 @@ class _Calibrated(IntervalRule):
         if position == 0 and of_rows:
             of_rows = not isinstance(index, int)
         elif scores is not None:
-            # scores have their own rows first, so that the axes of the explanation without rows follow
+            # the first axis of the scores are calibration rows; the explanation's axes without rows follow
             inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
             scores = ConformityScores(scores.values[inner], scores.weights, scores.fresh)
         return self._selected(cut, scores, of_rows)
@@ -146,7 +150,7 @@ class SimilarRows(_Calibrated):
     ----------
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
         Mean and deviation of the attribution of each similar row less that of the row.
-    scores : Scores or None
+    scores : ConformityScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str
         What a similar row is.
@@ -164,9 +168,10 @@ class SimilarRows(_Calibrated):
         return mixture_quantile(self.offset, self.deviation, level)
 
     def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
-        """At least 1, or what changes need if that is less: most similar rows may not change at all, as with trees.
+        """At least 1, or the quantile of the scores that are not 0 if that is less.
 
-        Their quantile would be 0, and rows that do change would get an interval without width.
+        With trees most similar rows may not change at all. Their quantile is 0, and rows that do change would get an
+        interval without width.
         """
         return np.maximum(super()._quantile(scores, level), self._least(scores, level))
 
@@ -179,15 +184,15 @@ class SimilarRows(_Calibrated):
         own = mixture_quantile(self.offset, self.deviation, usual)
         wider = np.divide(self.half_width(std, usual), own, out=np.ones_like(own), where=own > 0)
         further = wider
-        if self.scores is not None:  # that most do not change says nothing against the change that is foreseen of some
+        if self.scores is not None:  # if most rows do not change, the predicted changes of the others are not narrowed
             few_change = super()._quantile(self.scores, usual) < self._least(self.scores, usual)
             further = np.where(few_change, np.maximum(wider, 1.0), wider)
         return values[..., None] + further[..., None] * self.offset, wider[..., None] * self.deviation
 
     def statement(self, level: float) -> str:
         return (
-            f"Over rows and the rows similar to them, {level_text(level)} of the attributions of similar rows lie "
-            f"inside, where a similar row is {self.phrase}; {self.checked(level)}."
+            f"Take a row and a similar one ({self.phrase}): in {level_text(level)} of cases the similar row's "
+            f"attribution lies inside the row's interval; {self.checked(level)}."
         )
 
     def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> SimilarRows:
@@ -198,7 +203,7 @@ class SimilarRows(_Calibrated):
 
 @dataclass(frozen=True, eq=False)
 class Value(_Calibrated):
-    """The interval holds what the explainer would answer, were it run on the row."""
+    """The interval holds the answer that the explainer would give for the row."""
 
     promise = "value"
 
@@ -214,7 +219,7 @@ class Value(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"Were the explainer run on the row, its answer would lie inside for {level_text(level)} of rows; "
+            f"If the explainer were run, its answer would lie inside the interval for {level_text(level)} of rows; "
             f"{self.checked(level)}."
         )
 

@@ -37,14 +37,14 @@ Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 _FIRM, _LIKELY = 0.975, 0.84
 _HOLDS, _TURNS = 0.975, 0.5  # firm share of a row
 SIGN_WORDS = ("firm", "likely", "unclear")
-_DRAWS = 320  # of the attributions of a row, shared out among its similar rows
+_DRAWS = 320  # of the attributions of a row, divided among its similar rows
 _NUMBERS = 4_000_000  # drawn at once
 
 
 def sign_certainty(explanation: Explained) -> FloatArray:
-    """Probability that the attributions the interval is about have the sign shown.
+    """Probability that the attributions covered by the interval have the sign shown.
 
-    For similar rows it is the share of them, as predicted, whose attribution points the same way. A value of 0 has no
+    For similar rows it is the share of them, as predicted, whose attribution has the same sign. A value of 0 has no
     sign: its certainty is 0.5.
     """
     values = explanation.values
@@ -55,9 +55,9 @@ def sign_certainty(explanation: Explained) -> FloatArray:
 
 
 def rank_certainty(explanation: Explained, k: int) -> FloatArray:
-    """Probability of each feature to be among the ``k`` of largest size, by joint draws; same axes as the values.
+    """Probability that each feature is among the ``k`` largest by size, from joint draws; same axes as the values.
 
-    Features are drawn independently of each other, each similar row as often as the others.
+    Features are drawn independently, and each similar row equally often.
     """
     if "feature" not in explanation.axes:
         raise InputError("rank_certainty needs all features of a row; select them with e[row].")
@@ -82,7 +82,7 @@ def rank_certainty(explanation: Explained, k: int) -> FloatArray:
 
 
 def trust_words(explanation: Explained) -> Words:
-    """A plain word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
+    """A word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
     return words_of(sign_certainty(explanation))
 
 
@@ -123,7 +123,7 @@ def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -
 
 
 def firm_share(explanation: Explained) -> FloatArray:
-    """Share of a row's total attribution that is carried by features of firm sign, ``(n,)`` or ``(n, c)``."""
+    """Share of a row's total attribution that comes from features with a firm sign, ``(n,)`` or ``(n, c)``."""
     return firm_share_of(explanation, sign_certainty(explanation))
 
 
@@ -133,7 +133,7 @@ def row_levels(share: FloatArray) -> Words:
 
 
 def firm_share_of(explanation: Explained, certainty: FloatArray) -> FloatArray:
-    """The same, where the certainty of each sign is known already."""
+    """:func:`firm_share` from known certainties of the signs."""
     axis = explanation.axes.index("feature")
     size = np.abs(explanation.values)
     firm = np.where(certainty >= _FIRM, size, 0.0).sum(axis=axis)

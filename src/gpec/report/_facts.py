@@ -1,4 +1,4 @@
-"""What a report says in words: of the model and the fit, of the promise, and of what is left out."""
+"""The sentences and facts of a report: the model and the fit, the promise, and which rows are left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUES = {
 
 
 def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
-    """The model and the fit as pairs of a name and a text; what the explanation does not know is left out."""
+    """The model and the fit as pairs of a name and a text; unknown facts are left out."""
     about = e.diagnostics
     settings, learned = about.get("settings", {}), {} if fit is None else fit.diagnostics_
     several = "output" in e.axes
@@ -36,8 +36,8 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
         ),
         ("Levels", ", ".join(value_text(level) for level in learned.get("levels", ()))),
         ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
-        ("Model rows asked in the fit", learned.get("model_rows")),
-        ("Model rows asked for this explanation", about.get("model_rows")),
+        ("Model rows in the fit", learned.get("model_rows")),
+        ("Model rows for this explanation", about.get("model_rows")),
         ("Seconds for the fit", _total(learned.get("seconds"))),
         ("Seconds for this explanation", _total(about.get("seconds"))),
         ("Seed", about.get("seed")),
@@ -55,13 +55,13 @@ def settings_of(e: Explained) -> list[tuple[str, str]]:
 def how_to_read(e: Explained) -> str:
     """What a narrow and a wide interval mean under this promise."""
     return {
-        "similar rows": "A narrow interval: rows much like this one are told the same story. A wide one: a small "
-        "change of the row would tell another story, although the attribution itself may be exact.",
+        "similar rows": "A narrow interval: rows much like this one get nearly the same explanation. A wide one: a "
+        "small change of the row could give another explanation, although the attribution itself may be exact.",
         "value": "A narrow interval: the explainer, if it were run, would give nearly this value. A wide one: its "
         "answer may differ; run it on the row to know.",
     }.get(
         e.promise,
-        "A wide interval says that explanations change near this row; how often it holds has not been checked.",
+        "A wide interval means that explanations change near this row; how often it holds is not checked.",
     )
 
 

@@ -21,6 +21,7 @@ _OPACITY = {"firm": "1", "likely": "0.6", "unclear": "0.25"}
 _LEFT, _RIGHT = (f"padding:2px 8px;text-align:{side};white-space:nowrap;background:none" for side in ("left", "right"))
 _NAME = f"{_LEFT};max-width:22em;overflow:hidden;text-overflow:ellipsis"
 _ASIDE = "margin-top:4px;max-width:60em;opacity:0.8"
+_NOT_STATED = "as the explainer gives them"  # the unit of explainers that name none
 
 
 def text_table(e: Explained) -> str:
@@ -40,15 +41,21 @@ def text_table(e: Explained) -> str:
 
 
 def notebook_table(e: Explained) -> str:
-    """What a notebook shows: HTML that needs no other file and suits light and dark pages."""
+    """The table in a notebook: HTML that needs no other file and suits light and dark pages."""
     root = ElementTree.Element("div", {"class": "gpec", "style": "font-size:90%"})
-    unit = e.diagnostics.get("unit")
-    about = f"Explanation: {_size_of(e)}" + (f"; attributions in units of {unit}" if unit else "")
+    about = f"Explanation: {_size_of(e)}{_unit_of(e)}"
     _add(root, "div", about, style="margin-bottom:4px;opacity:0.8")
     if e.values.size:
         _add_table(root, e)
         _add(root, "div", e.statement(), style=_ASIDE)
     return ElementTree.tostring(root, encoding="unicode", method="html")
+
+
+def _unit_of(e: Explained) -> str:
+    unit = e.diagnostics.get("unit")
+    if unit == _NOT_STATED:
+        return "; unit: not stated by the explainer"
+    return f"; attributions in units of {unit}" if unit else ""
 
 
 def _size_of(e: Explained) -> str:

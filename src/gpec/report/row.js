@@ -35,20 +35,20 @@ function showRow(page, position, everything = false) {
 }
 
 function showWords(page, row) {
-  const said = [];
+  const sentences = [];
   if (row.answer !== null) {
     const name = page.data.outputs[page.state.output];
     const whose = name ? ` for the class “${name}”` : "";
-    said.push(`The model’s answer${whose} is ${answerText(page, row.answer)}.`);
+    sentences.push(`The model’s answer${whose} is ${answerText(page, row.answer)}.`);
   }
   const firm = row.words.filter((word) => word === 0).length;
-  said.push(
-    `Features of firm sign carry ${percent(row.firm)} of this explanation; ` +
+  sentences.push(
+    `Features with a firm sign make up ${percent(row.firm)} of this explanation; ` +
       `the sign is firm for ${firm} of ${row.words.length} ${row.words.length === 1 ? "feature" : "features"}.`,
   );
   const unclear = row.order.filter((f) => row.words[f] === 2)[0];
   if (unclear !== undefined && Math.abs(row.values[unclear]) > 0) {
-    said.push(`The largest attribution of unclear sign is that of ${page.data.features[unclear]}.`);
+    sentences.push(`The largest attribution of unclear sign is that of ${page.data.features[unclear]}.`);
   }
   const swatch = (fill, border, opacity) => {
     const made = element("span", { class: "swatch", "aria-hidden": "true" });
@@ -63,7 +63,7 @@ function showWords(page, row) {
     ["var(--soft)", "var(--soft)", 0.55, "paler: sign only likely"],
     ["none", "var(--soft)", 1, "hollow: sign unclear"],
   ].map(([fill, border, opacity, text]) => element("li", {}, swatch(fill, border, opacity), text));
-  byId("row-words").replaceChildren(element("p", {}, said.join(" ")), element("ul", { class: "key" }, ...key));
+  byId("row-words").replaceChildren(element("p", {}, sentences.join(" ")), element("ul", { class: "key" }, ...key));
 }
 
 function showFeatures(page, row, texts, everything) {
@@ -85,7 +85,7 @@ function showFeatures(page, row, texts, everything) {
     [`${WORDS[row.words[f]]} `, element("span", { class: "soft" }, row.certainty[f] + "%")],
     row.std[f] > 0
       ? [meter(row.boundary[f] / 100, "parts"), `${row.boundary[f]} / ${100 - row.boundary[f]}%`]
-      : [element("span", { class: "soft" }, "nothing is open")],
+      : [element("span", { class: "soft" }, "no uncertainty")],
   ]);
   fillTable(byId("row-table"), columns, lines);
   const more = byId("row-more");
@@ -115,17 +115,17 @@ function showSimilar(page, row, position) {
   const others = Array.from({ length: similar.count }, (_, k) =>
     similar.values[state.output].slice((first + k) * d, (first + k + 1) * d),
   );
-  const said = [
+  const sentences = [
     `Each circle is one of ${similar.count} similar rows, its attribution predicted rather than computed; ` +
       "the diamond is this row.",
   ];
   const answers = similar.answers ? similar.answers[state.output].slice(first, first + similar.count) : null;
   if (answers) {
     const [least, most] = [Math.min(...answers), Math.max(...answers)].map((end) => answerText(page, end));
-    said.push(`Among them the model’s answer runs from ${least} to ${most}.`);
+    sentences.push(`Among them the model’s answer runs from ${least} to ${most}.`);
   }
-  if (!similar.columns) said.push(similar.note);
-  words.replaceChildren(element("p", {}, said.join(" ")));
+  if (!similar.columns) sentences.push(similar.note);
+  words.replaceChildren(element("p", {}, sentences.join(" ")));
   drawSimilar(data.features, row, others, decimals, page.unit);
   table.hidden = !similar.columns;
   if (!similar.columns) return;

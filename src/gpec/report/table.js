@@ -20,7 +20,7 @@ function searchTexts(data) {
   );
 }
 
-// A test of rows from what was typed: "name = value", "name > number", or texts that must all be found, parted by commas.
+// A test of rows from what was typed: "name = value", "name > number", or texts that must all be found, separated by commas.
 function testOf(page, query) {
   const { data } = page;
   const text = query.trim().toLowerCase();
