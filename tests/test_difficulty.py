@@ -14,7 +14,7 @@ N, SEED = 200, 3
 @pytest.fixture
 def rows():
     X = np.random.default_rng(0).normal(size=(N, 3))
-    return Rows(X, X, None, lambda Z: Z[:, :1])
+    return Rows(X, X, outputs=X[:, :1])
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_it_answers_as_the_forest_does(rows, residual, monkeypatch):
     found = learned(rows, residual)
     Q = np.random.default_rng(5).normal(size=(40, 3))
     theirs = kept[0].predict(np.hstack((Q, Q[:, :1])))
-    ours = found.at(Rows(Q, Q, None, lambda Z: Z[:, :1]))
+    ours = found.at(Rows(Q, Q, outputs=Q[:, :1]))
     np.testing.assert_allclose(ours[:, :, 0], theirs, rtol=1e-12)
     np.testing.assert_array_equal(found.left_out[:, :, 0], kept[0].oob_prediction_)
 
@@ -70,12 +70,13 @@ def test_hard_places_are_found(rows, residual):
 def test_hard_answers_of_a_regressor_are_found(residual, rows, answer):
     """Nothing but the answer tells where it is hard."""
     hidden, told = rows.embedded, np.zeros((N, 1))
-    values = Rows(told, hidden, None, lambda Z: answer(Z[:, :1]), regression=True)
+    values = Rows(told, hidden, outputs=answer(hidden[:, :1]), regression=True)
     found = learned(values, residual)
     size = found.at(values)[:, 0, 0]
     hard = hidden[:, 0] > 0
     assert size[hard].mean() > 5 * size[~hard].mean()
-    beyond = Rows(told[:2], np.array([[-10.0], [10.0]]), None, answer, regression=True)
+    far = np.array([[-10.0], [10.0]])
+    beyond = Rows(told[:2], far, outputs=answer(far), regression=True)
     np.testing.assert_allclose(found.at(beyond)[:, 0, 0], size[hidden[:, 0].argsort()[[0, -1]]])
 
 

@@ -19,7 +19,6 @@ from gpec.pipeline.boundary import sample_boundary
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit, seed_of
 from gpec.pipeline.explain import (
-    encode_rows,
     explain_rows,
     latent,
     make_explanation,
@@ -33,6 +32,7 @@ from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterio
 from gpec.pipeline.refine import mean_width, refined
 from gpec.pipeline.restore import objects_of, restore
 from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
+from gpec.pipeline.rows import explained_rows
 from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_rows_to_explain
 from gpec.pipeline.settings import Settings
 from gpec.runtime import archive
@@ -244,7 +244,7 @@ class GPEC(BaseEstimator):
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, stage_cache = reuse_previous_fit(inputs, model_fingerprint, earlier, settings.execution(cache))
             draw, similarity = sample_rows_to_explain(inputs, stage_cache), fit_similarity(inputs)
-            explained = draw.known_to(inputs.context)
+            explained = explained_rows(inputs.context, draw, [inputs.context.kernel])
             with clock("boundary"):  # M
                 boundary = sample_boundary(inputs, model_fingerprint, stage_cache)
             with clock("explainer"):  # E, U
@@ -305,12 +305,13 @@ class GPEC(BaseEstimator):
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         fitted.calibration.require_enough_calibration_rows(attribution, level)
-        rows = encode_rows(fitted, X, settings.n_jobs)
+        Z = fitted.context.schema.encode(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
-        with open_checkpoint(checkpoint, "explain", fitted, rows, {"the kind of attribution": attribution}) as cache:
-            now = settings.execution(cache)
+        with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
+            now, shows_answers = settings.execution(cache), fitted.similarity is not None
+            rows = fitted.rows(Z, n_jobs=settings.n_jobs, outputs=shows_answers)
             with clock("explainer"):  # E
-                answer = explain_rows(fitted, rows.encoded, now) if attribution == "explainer" else None
+                answer = explain_rows(fitted, Z, now) if attribution == "explainer" else None
             with clock("gp"):  # k (K + U)^-1 k
                 if fitted.similarity is None:
                     found = latent(fitted, rows, answer, now)
@@ -349,9 +350,10 @@ class GPEC(BaseEstimator):
         """
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))
-        rows = encode_rows(fitted, X, settings.n_jobs)
-        given = check_given(fitted, attributions, len(rows))
-        with open_checkpoint(checkpoint, "calibrate", fitted, rows) as cache:
+        Z = fitted.context.schema.encode(X)
+        given = check_given(fitted, attributions, len(Z))
+        with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache:
+            rows = fitted.rows(Z, n_jobs=settings.n_jobs)
             calibration = calibrate_on(fitted, rows, given, settings.execution(cache))
         self._fitted = replace(fitted, calibration=calibration)
         return self
@@ -364,7 +366,7 @@ class GPEC(BaseEstimator):
         fitted = self._require_fitted()
         if fitted.similarity is None:
             raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
-        similar = fitted.similarity.rows(encode_rows(fitted, X).encoded)
+        similar = fitted.similarity.rows(fitted.context.schema.encode(X))
         return fitted.context.schema.decode(similar.reshape(-1, similar.shape[2]))
 
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
@@ -388,15 +390,16 @@ class GPEC(BaseEstimator):
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
-        rows = encode_rows(fitted, X, now.n_jobs)
+        Z = fitted.context.schema.encode(X)
         new: list[FloatArray] = []
         model, earlier, clock = fitted.context.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
         n_rows, n_calls = earlier["model_rows"] - model.n_rows, earlier["model_calls"] - model.n_calls
         with clock("refine"):
+            rows = fitted.rows(Z, n_jobs=now.n_jobs)
             before = after = mean_width(fitted, rows, now)
             while len(new) < n and (target is None or after > target):
                 most = n - len(new) if target is None else min(10, n - len(new))
-                fitted, chosen = refined(fitted, rows.encoded, most, now)
+                fitted, chosen = refined(fitted, Z, most, now)
                 if not len(chosen):
                     break
                 new.extend(chosen)
@@ -404,7 +407,7 @@ class GPEC(BaseEstimator):
         self._keep(fitted)
         spent = {"model_rows": n_rows + model.n_rows, "model_calls": n_calls + model.n_calls}
         self.diagnostics_ = {**earlier, **fitted.diagnostics_of_rows(), **spent, "seconds": clock.seconds}
-        X_refined = fitted.context.schema.decode(np.array(new).reshape(len(new), rows.encoded.shape[1]))
+        X_refined = fitted.context.schema.decode(np.array(new).reshape(len(new), Z.shape[1]))
         self.refinement_ = Refinement(X_refined, before, after)
         return self
 

@@ -231,7 +231,7 @@ def test_outputs_of_every_shape(build, X, heavy):
 
 
 def test_the_output_kernel_sees_standardised_values(fitted):
-    rows = fitted._fitted.context.rows(fitted._fitted.observation.rows)
+    rows = fitted._fitted.rows(fitted._fitted.observation.rows)
     kernel = Output(length=2.0).fit(fitted.graph_, rows)
     z = curved(rows.encoded) / curved(rows.encoded).std()
     d = np.abs(z[:, None] - z) / 2.0

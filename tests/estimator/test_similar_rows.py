@@ -47,12 +47,12 @@ def by_hand(g, x, y, u, others, output=0, total=None, known=False):
     Twice: with all noise, and as if there were none.
     """
     output_model, Y, U = features_of(g, output)
-    context, parameters = g._fitted.context, output_model.posterior.parameters
+    parameters = output_model.posterior.parameters
     seen = g._fitted.observation.rows
     d = Y.shape[1]
     mean, variance, quiet = (np.empty((len(others), d)) for _ in range(3))
     for k, other in enumerate(others):
-        rows = context.rows(np.vstack((seen, *(() if known else (x[None],)), other[None])))
+        rows = g._fitted.rows(np.vstack((seen, *(() if known else (x[None],)), other[None])))
         for f in range(d):
             s, g_ = parameters.scale[f], parameters.nugget[f] + 1e-12
             K = s * output_model.kernel.gram(rows, f if output_model.kernel.varies_by_feature else None)
@@ -135,7 +135,7 @@ def test_values_of_the_posterior_add_up(make_auto, X, explainer):
     assert e.promise == "value"
     np.testing.assert_allclose(e.values.sum(axis=1) + e.base_values, curved(rows), atol=1e-9)
     output_model, _, U = features_of(g)
-    found = output_model.posterior.predict(g._fitted.context.rows(rows))
+    found = output_model.posterior.predict(g._fitted.rows(rows))
     u, ones = U.mean(axis=0), np.ones(3)
     for i in range(5):
         S = np.diag(found.variance[i] + u)
@@ -149,7 +149,7 @@ def test_values_that_do_not_add_up_are_not_made_to(make_auto, X):
     g = make_auto(noise=0.01).fit(X)
     assert g._fitted.observation.adds_up_to is None
     e = g.explain(X[:5] + 0.05, attribution="posterior")
-    found = g.posterior_.predict(g._fitted.context.rows(X[:5] + 0.05))
+    found = g.posterior_.predict(g._fitted.rows(X[:5] + 0.05))
     np.testing.assert_allclose(e.values, found.mean, atol=1e-12)
     np.testing.assert_allclose(e.variance, found.variance + 0.01, rtol=1e-9)
     np.testing.assert_allclose(e.boundary_variance, found.boundary_variance, rtol=1e-9)

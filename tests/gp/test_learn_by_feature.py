@@ -22,7 +22,7 @@ KERNELS = {
 
 
 def rows_of(X):
-    return Rows(X, X, ask=lambda rows: rows[:, :1] * 2.0 + rows[:, 1:2] ** 2)
+    return Rows(X, X, outputs=X[:, :1] * 2.0 + X[:, 1:2] ** 2)
 
 
 def matern(squared):

@@ -37,7 +37,7 @@ def test_it_is_part_of_the_joint_covariance(posterior, free_mean, kind, kernel):
     p = problem(1, kernel=kernel)
     U, parameters, similar = noise_kinds(p.U)[kind], learned(3, free_mean), similar_to(p.Q)
     found = posterior(p.kernel, p.X, p.Y, U, parameters)
-    pairs = found.pairs(p.Q, similar)
+    pairs = found.pairs(p.Q, similar)[0]
     assert pairs.covariance.shape == pairs.similar_mean.shape == pairs.similar_variance.shape == (12, K, 3)
     variance, of_similar, covariance = by_covariance(found, p.Q, similar)
     np.testing.assert_allclose(pairs.variance, variance, atol=1e-10)
@@ -61,17 +61,17 @@ def test_as_if_there_were_no_noise(posterior, kind, kernel):
     U, similar = noise_kinds(p.U)[kind], similar_to(p.Q)
     noisy = posterior(p.kernel, p.X, p.Y, U, learned(3))
     quiet = posterior(p.kernel, p.X, p.Y, np.zeros_like(U), learned(3))
-    found, expected = noisy.pairs(p.Q, similar, noisy=False), quiet.pairs(p.Q, similar)
+    found, expected = noisy.pairs(p.Q, similar)[1], quiet.pairs(p.Q, similar)[0]
     for name in ("variance", "similar_variance", "covariance"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=ATOL[posterior])
-    with_noise = noisy.pairs(p.Q, similar)
+    with_noise = noisy.pairs(p.Q, similar)[0]
     assert (with_noise.variance > found.variance).all()
     np.testing.assert_allclose(found.mean, with_noise.mean, atol=1e-12)
 
 
 def test_a_row_is_fully_correlated_with_itself():
     p = problem(3)
-    pairs = ExactPosterior(p.kernel, p.X, p.Y, p.U, learned(3)).pairs(p.Q, similar_to(p.Q))
+    pairs = ExactPosterior(p.kernel, p.X, p.Y, p.U, learned(3)).pairs(p.Q, similar_to(p.Q))[0]
     np.testing.assert_allclose(pairs.covariance[2, 1], pairs.variance[2], atol=1e-10)
     np.testing.assert_allclose(pairs.similar_mean[2, 1], pairs.mean[2], atol=1e-10)
     bound = np.sqrt(pairs.variance[:, None] * pairs.similar_variance)
@@ -85,7 +85,7 @@ def test_a_feature_that_does_not_vary_is_one_constant(kernel, u):
     p.Y[:, 1] = 0.7
     U = np.full_like(p.U, u)
     parameters = Parameters(np.array([1.0, 0.0, 1.0]), np.full(3, 0.1), True)
-    pairs = ExactPosterior(p.kernel, p.X, p.Y, U, parameters).pairs(p.Q, similar_to(p.Q))
+    pairs = ExactPosterior(p.kernel, p.X, p.Y, U, parameters).pairs(p.Q, similar_to(p.Q))[0]
     np.testing.assert_allclose(pairs.mean[:, 1], 0.7)
     np.testing.assert_allclose(pairs.similar_mean[:, :, 1], 0.7)
     for found in (pairs.variance[:, 1], pairs.similar_variance[:, :, 1], pairs.covariance[:, :, 1]):
@@ -97,9 +97,9 @@ def test_rows_one_at_a_time_say_the_same():
     kernel = Matern(Own(1.0), Rest(2.0)).fit(None, p.X)
     posterior = ExactPosterior(kernel, p.X, p.Y, p.U, learned(3))
     similar = similar_to(p.Q)
-    whole = posterior.pairs(p.Q, similar)
+    whole = posterior.pairs(p.Q, similar)[0]
     for i in range(12):
-        alone = posterior.pairs(p.Q[i : i + 1], similar[K * i : K * (i + 1)])
+        alone = posterior.pairs(p.Q[i : i + 1], similar[K * i : K * (i + 1)])[0]
         np.testing.assert_allclose(alone.covariance[0], whole.covariance[i], atol=1e-10)
         np.testing.assert_allclose(alone.similar_mean[0], whole.similar_mean[i], atol=1e-10)
 

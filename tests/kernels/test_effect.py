@@ -7,15 +7,15 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gpec
-from gpec.data import Rows
+from gpec.data import Groups, Rows
 from gpec.errors import InputError
 from gpec.kernels import Effect, Matern, Output, Own, Rest
-from gpec.kernels.distances import squares
+from gpec.pipeline.rows import _with_effects
 
 FEW = {"n_boundary": 120, "background": 10, "random_state": 0, "progress": False}
 
 
-class Asked:
+class Counting:
     """A function of encoded rows that counts them."""
 
     def __init__(self, function):
@@ -26,9 +26,11 @@ class Asked:
         return self.function(Z)[:, None]
 
 
-def rows_of(Z, function, members=None):
-    ask = Asked(function)
-    return Rows(Z, Z, members, ask, regression=True, members=members), ask
+def rows_of(Z, function, exchanged, members=((0,), (1,), (2,))):
+    """Rows with the effects in a regressor, and the regressor."""
+    model = Counting(function)
+    groups = Groups(tuple(map(str, members)), tuple(map(np.array, members)))
+    return _with_effects(Rows(Z, Z, groups.members, regression=True), exchanged, model, groups), model
 
 
 @pytest.fixture
@@ -38,52 +40,34 @@ def Z():
 
 def test_the_effect_in_a_linear_model_is_that_of_its_coefficient(Z):
     weights = np.array([2.0, -1.0, 0.0])
-    rows, _ = rows_of(Z, lambda Z: Z @ weights)
-    kernel = Effect(n_rows=4).fit(None, rows)
-    moved = weights * (Z - kernel.others_.mean(axis=0))
-    np.testing.assert_allclose(kernel._effects(rows)[:, :, 0], moved, atol=1e-12)
-    apart = ((moved[:, None, 0] - moved[None, :, 0]) / moved[:, 0].std()) ** 2
-    np.testing.assert_allclose(kernel._squared(rows, rows, 0, squares), apart, atol=1e-12)
-    assert not kernel._squared(rows, rows, 2, squares).any()  # the model does not use it
+    rows, _ = rows_of(Z, lambda Z: Z @ weights, Z[:4])
+    moved = weights * (Z - Z[:4].mean(axis=0))
+    np.testing.assert_allclose(rows.effects[:, :, 0], moved, atol=1e-12)
+    kernel = Effect(2.0).fit(None, rows)
+    apart = np.abs(moved[:, None, 0] - moved[None, :, 0]) / moved[:, 0].std() / 2.0 * np.sqrt(3)
+    np.testing.assert_allclose(kernel.gram(rows, 0), (1 + apart) * np.exp(-apart), atol=1e-12)
+    np.testing.assert_allclose(kernel.gram(rows, 2), 1.0)  # the model does not use it
 
 
 def test_a_group_is_exchanged_as_a_whole(Z):
-    rows, _ = rows_of(Z, lambda Z: Z[:, 0] * Z[:, 2] + Z[:, 1], (np.array([0, 2]), np.array([1])))
-    others = Z[:2]
-    found = rows.exchanged(others)
-    assert found.shape == (40, 2, 2, 1)
-    np.testing.assert_allclose(found[:, 0, :, 0], others[:, 0] * others[:, 2] + Z[:, [1]], atol=1e-12)
-    np.testing.assert_allclose(found[:, 1, :, 0], (Z[:, 0] * Z[:, 2])[:, None] + others[:, 1], atol=1e-12)
+    rows, _ = rows_of(Z, lambda Z: Z[:, 0] * Z[:, 2] + Z[:, 1], Z[:2], ((0, 2), (1,)))
+    assert rows.effects.shape == (40, 2, 1)
+    own = Z[:, 0] * Z[:, 2] + Z[:, 1]
+    np.testing.assert_allclose(rows.effects[:, 0, 0], own - (Z[:2, 0] * Z[:2, 2]).mean() - Z[:, 1], atol=1e-12)
+    np.testing.assert_allclose(rows.effects[:, 1, 0], own - Z[:, 0] * Z[:, 2] - Z[:2, 1].mean(), atol=1e-12)
 
 
-def test_the_model_is_asked_once_and_only_about_rows_that_differ(Z):
+def test_the_model_is_called_only_for_rows_that_differ(Z):
     Z = np.column_stack((Z[:, 0], np.zeros(40), np.where(Z[:, 2] > 0, np.nan, 1.0)))
-    rows, ask = rows_of(Z, lambda Z: Z[:, 0])
-    others = np.array([[0.5, 0.0, np.nan]])
-    rows.exchanged(others)
-    assert ask.n == 40 + 40 + int((Z[:, 2] == 1.0).sum())
-    before = ask.n
-    some = rows[np.array([3, 5, 5])][1:]
-    np.testing.assert_array_equal(some.exchanged(others), rows.exchanged(others)[[5, 5]])
-    Rows.join([rows, rows[:4]]).exchanged(others)
-    assert ask.n == before
+    _, model = rows_of(Z, lambda Z: Z[:, 0], np.array([[0.5, 0.0, np.nan]]))
+    assert model.n == 40 + 40 + int((Z[:, 2] == 1.0).sum())
 
 
-def test_a_row_that_fills_up_a_block_is_not_asked_about(Z):
-    rows, ask = rows_of(Z, lambda Z: Z[:, 0])
-    rows.outputs  # noqa: B018
-    before = ask.n
-    block = rows[np.array([7, 8, 8, 8, 8])]
-    found = block.exchanged(Z[:1])
-    assert ask.n == before + 2 * 3
-    np.testing.assert_array_equal(found[1], found[4])
-
-
-def test_many_rows_are_asked_about_in_parts(Z, monkeypatch):
-    rows, _ = rows_of(Z, lambda Z: (Z**2).sum(axis=1))
-    whole = rows.exchanged(Z[:2])
-    monkeypatch.setattr("gpec.data.rows._EXCHANGED", 50)
-    np.testing.assert_array_equal(rows_of(Z, lambda Z: (Z**2).sum(axis=1))[0].exchanged(Z[:2]), whole)
+def test_many_rows_are_sent_in_parts(Z, monkeypatch):
+    whole, _ = rows_of(Z, lambda Z: (Z**2).sum(axis=1), Z[:2])
+    monkeypatch.setattr("gpec.pipeline.rows._NUMBERS", 50)
+    parts, _ = rows_of(Z, lambda Z: (Z**2).sum(axis=1), Z[:2])
+    np.testing.assert_array_equal(parts.effects, whole.effects)
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +135,10 @@ class TestInGPEC:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda Z: Effect().fit(), "needs rows of a GPEC"),
-        (lambda Z: Effect().fit(None, Z), "plain array"),
+        (lambda Z: Effect().fit(), "Effect needs effects: call fit"),
+        (lambda Z: Effect().fit(None, Z), "come without effects"),
         (lambda Z: Effect(n_rows=0).fit(None, Z), "n_rows"),
-        (lambda Z: Effect(1.0).fit(None, rows_of(Z, lambda Z: Z[:, 0])[0]).gram(Z), "say which"),
+        (lambda Z: Effect(1.0).fit(None, rows_of(Z, lambda Z: Z[:, 0], Z[:1])[0]).gram(Z), "say which"),
     ],
     ids=range(4),
 )

@@ -15,6 +15,8 @@ from gpec.runtime.blocks import Execution
 class Sureness(Kernel):
     """An RBF of the model's log-odds, plus a little of the rows themselves."""
 
+    needs_outputs = True
+
     def __init__(self, lengthscale=1.0):
         self.lengthscale = lengthscale
 
@@ -26,7 +28,8 @@ class Sureness(Kernel):
 
     def cross_to(self, Y, feature=None):
         def cross_and_diagonal(X):
-            outputs = np.exp(-0.5 * cdist(X.outputs, Y.outputs, "sqeuclidean") / self.lengthscale_**2)
+            squared = cdist(X.require("outputs"), Y.require("outputs"), "sqeuclidean")
+            outputs = np.exp(-0.5 * squared / self.lengthscale_**2)
             rows = np.exp(-0.5 * cdist(X.embedded, Y.embedded, "sqeuclidean"))
             return 0.9 * outputs + 0.1 * rows, np.ones(len(X))
 
@@ -61,7 +64,7 @@ def test_rows_of_the_same_log_odds_are_nearly_alike(make, models, X):
     odds = log_odds(models.curved, np.array([a, b, c]))[:, 0]
     assert odds[0] == pytest.approx(odds[1])
     rows = np.array([a, b, c])
-    K = g.kernel_.gram(Rows(rows, rows, ask=lambda Z: log_odds(models.curved, Z)))
+    K = g.kernel_.gram(Rows(rows, rows, outputs=log_odds(models.curved, rows)))
     assert K[0, 1] > 0.89 > K[0, 2]
 
 
@@ -135,5 +138,5 @@ def test_plain_arrays_have_no_model():
     X = np.eye(3)
     kernel = Sureness().fit(None, X)
     for use in (kernel.gram, kernel.diag, lambda X: kernel.cross(X, X), (kernel + RBF(1.0)).fit(None, X).gram):
-        with pytest.raises(InputError, match=r"plain array; a kernel that asks the model needs rows of a GPEC"):
+        with pytest.raises(InputError, match="These rows come without outputs"):
             use(X)

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
 from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Rest, make_kernel
-from gpec.kernels.distances import squares
 from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
@@ -19,13 +18,13 @@ POINTS, Z, Q = RNG.normal(size=(50, 3)), RNG.normal(size=(25, 3)), RNG.normal(si
 W = np.array([[1.0, -2.0], [0.5, 0.3], [0.0, 1.0]])
 
 
-def ask(rows):
+def log_odds(rows):
     """Log-odds of two classes, some of them beyond all measure."""
     return rows @ W * np.where(rows[:, :1] > 1.5, 40.0, 1.0)
 
 
 def rows_of(array):
-    return Rows(array, array, ask=ask)
+    return Rows(array, array, outputs=log_odds(array))
 
 
 X = rows_of(Z)
@@ -53,7 +52,7 @@ def answers(rows):
     """The answers that Output compares, over their deviations at the rows of the fit."""
 
     def both(array):
-        odds = ask(array)
+        odds = log_odds(array)
         return np.hstack((np.clip(odds, -8, 8), 1 / (1 + np.exp(-odds))))
 
     return both(rows) / both(Z).std(axis=0)
@@ -133,8 +132,12 @@ def test_gradient_and_pullback_are_central_differences(name, feature):
     kernel = fitted(name)
     K, gradient = kernel.gram_gradient(X, feature)
     np.testing.assert_allclose(K, kernel.gram(X, feature), atol=1e-6)
-    again, pull = kernel.gram_pullback(X, feature)
+    (again,), pull_all = kernel.grams_pullback(X, (feature,))
     np.testing.assert_allclose(again, K, atol=1e-12)
+
+    def pull(V):
+        return pull_all(V[None])
+
     V = np.random.default_rng(3).normal(size=K.shape)
     V = V + V.T
     assert gradient.shape == (25, 25, kernel.n_dims)
@@ -179,11 +182,11 @@ def test_categories_are_0_or_1_and_belong_to_one_feature():
     frame = pd.DataFrame({"colour": ["red", "blue", "green", "red"], "size": [1.0, 2.0, 4.0, 4.0]})
     schema, encoded = Schema.learn(frame)
     rows = Rows(schema.embed(encoded), encoded, schema.coordinates)
-    squared = Own(1.0).fit(None, rows)._squared(rows, rows, 0, squares)
+    squared = Own(1.0).fit(None, rows).squared_to(rows)(rows)(0)
     assert squared[0, 3] == 0
     assert squared[0, 1] == pytest.approx(squared[0, 2]) == pytest.approx(squared[1, 2])
     assert squared[0, 1] > 0
-    rest = Rest(1.0).fit(None, rows)._squared(rows, rows, 0, squares)
+    rest = Rest(1.0).fit(None, rows).squared_to(rows)(rows)(0)
     size = rows.own(1)[:, 0]
     np.testing.assert_allclose(rest, (size[:, None] - size) ** 2, atol=1e-12)
 
@@ -281,8 +284,8 @@ def test_it_multiplies_and_adds_like_others():
         (lambda: Own(-1.0).fit(None, Z), InputError, "length"),
         (lambda: Own("auto").fit(None, Z), InputError, "length"),
         (lambda: Own().fit(POINTS), InputError, r"Own\('evidence'\) needs rows"),
-        (lambda: Output(1.0).fit(POINTS), InputError, "Output needs rows of a GPEC"),
-        (lambda: Output().fit(None, Z), InputError, "plain array; a kernel that asks the model"),
+        (lambda: Output(1.0).fit(POINTS), InputError, "Output needs the model's outputs"),
+        (lambda: Output().fit(None, Z), InputError, "These rows come without outputs"),
         (lambda: Between("weg").fit(POINTS, Z), ParameterTypeError, "kernel must be a kernel of gpec.kernels, got str"),
         (lambda: Own(1.0).fit().gram(Z), InputError, "say which"),
     ],
@@ -302,20 +305,22 @@ def test_the_automatic_kernel_has_all_four_terms_and_few_for_many_features():
     assert not large.varies_by_feature
 
 
-@pytest.mark.parametrize("kept", [0, 2**22])
+@pytest.mark.parametrize("stored", [0, 2**22])
 @pytest.mark.parametrize("name", TERMS)
-def test_several_features_at_once(name, kept, monkeypatch):
-    """Whatever is kept with the rows: also for copies with other lengths, and for kernels lacking a term."""
-    monkeypatch.setattr("gpec.kernels.matern._KEPT", kept)
+def test_several_features_at_once(name, stored, monkeypatch):
+    """With stored distances, also for copies with other lengths, and for kernels lacking a term."""
+    monkeypatch.setattr("gpec.kernels.matern._STORED", stored)
     kernel, features = fitted(name), (2, 0)
     shorter = kernel.with_theta(kernel.theta - 0.5)
-    others = [kernel.without(term) for term in kernel.terms_] if len(kernel.terms_) > 1 else []
+    distances = kernel.distances(X)
+    names = kernel.terms_ if len(kernel.terms_) > 1 else ()
+    others = [(kernel.without(name), distances and distances.without(i)) for i, name in enumerate(names)]
     W = np.random.default_rng(3).normal(size=(2, 25, 25))
     W = W + W.transpose(0, 2, 1)
-    for one in (kernel, shorter, *others, kernel):
-        K, pull = one.grams_pullback(X, features)
-        alone = [one.gram_pullback(X, feature) for feature in features]
-        np.testing.assert_allclose(K, [matrix for matrix, _ in alone], atol=1e-12)
+    for one, known in ((kernel, None), (kernel, distances), (shorter, distances), *others, (kernel, distances)):
+        K, pull = one.grams_pullback(X, features, known)
+        alone = [one.grams_pullback(X, (feature,)) for feature in features]
+        np.testing.assert_allclose(K, [matrix[0] for matrix, _ in alone], atol=1e-12)
         np.testing.assert_allclose(one.grams(X, features), K, atol=1e-6)
-        expected = np.sum([pull_one(own) for (_, pull_one), own in zip(alone, W, strict=True)], axis=0)
+        expected = np.sum([pull_one(own[None]) for (_, pull_one), own in zip(alone, W, strict=True)], axis=0)
         np.testing.assert_allclose(pull(W), expected, rtol=1e-9, atol=1e-12)

@@ -28,7 +28,9 @@ def moves(y: FloatArray) -> BoolArray:
     return np.asarray(np.ptp(y, axis=0) > _LEAST_SPREAD)
 
 
-def each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any) -> Objective:
+def each_feature(
+    kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, features: Any, noisy: Any, distances: Any = None
+) -> Objective:
     """The deviance by theta, the logarithm of a nugget for all, and those of the scales of noisy features.
 
     ``y (n, d)`` are attributions of unit spread and ``u`` their noise; a feature without noise has its best scale, and
@@ -49,7 +51,9 @@ def each_feature(kernel: Kernel, rows: Rows, y: FloatArray, u: FloatArray, featu
 
         def work(block: slice) -> tuple[float, FloatArray, float, FloatArray]:
             own, noise = tuple(map(int, features[block])), u.T[block]
-            A, pull = tried.grams_pullback(rows, own) if gradient else (tried.grams(rows, own), None)
+            A, pull = (
+                tried.grams_pullback(rows, own, distances) if gradient else (tried.grams(rows, own, distances), None)
+            )
             np.einsum("fii->fi", A)[...] += g + noise / scales[block, None]
             found = REMLTerms(A, y.T[block])
             best = np.maximum(found.quadratic / (n - 1), 1e-300)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,11 @@ from scipy.linalg import eigh, solve_triangular
 
 from gpec.data import Rows
 from gpec.kernels import Kernel
-from gpec.kernels.base import Cross, symmetric
+from gpec.kernels.base import Crosses, symmetric
 from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["CrossCovariance", "Gram", "LowRankGram", "Spectrum", "feature_grams"]
+__all__ = ["Covariances", "CrossCovariance", "Gram", "LowRankGram", "Spectrum", "cross_covariances", "feature_grams"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +37,39 @@ class Spectrum:
         return np.asarray(self.Q.sum(axis=0))
 
 
+class Covariances:
+    """A kernel between fixed rows and others, for some features; what features share is computed once."""
+
+    def __init__(self, kernel: Kernel, rows: Rows, features: Sequence[int | None]) -> None:
+        self.kernel, self.rows, self.features = kernel, rows, tuple(features)
+
+    @Lazy
+    def cross(self) -> Crosses:
+        """Function of rows ``x`` that gives ``k(x, X)`` and ``k(x, x)`` of each feature in turn."""
+        return self.kernel.crosses_to(self.rows, self.features)
+
+    @Lazy
+    def matrices(self) -> list[FloatArray]:
+        """``k(X, X)`` of each feature."""
+        return [symmetric(*pair) for pair in self.cross(self.rows)]
+
+    def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
+        return {name: value for name, value in vars(self).items() if name != "cross"}
+
+
 class Gram:
-    """``k(X, X)`` of fixed rows, for one feature or, with ``feature=None``, for all."""
+    """``k(X, X)`` of fixed rows, for one feature or, with ``feature=None``, for all.
+
+    Grams of several features may share their ``covariances``.
+    """
 
     residual = 0.0  # largest k(x, x) that the matrix leaves unexplained
 
-    def __init__(self, kernel: Kernel, rows: Rows, feature: int | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, rows: Rows, feature: int | None = None, covariances: Covariances | None = None
+    ) -> None:
         self.kernel, self.rows, self.feature = kernel, rows, feature
+        self.covariances = Covariances(kernel, rows, (feature,)) if covariances is None else covariances
 
     @classmethod
     def of_matrix(cls, K: FloatArray) -> Gram:
@@ -51,21 +79,12 @@ class Gram:
         return gram
 
     @Lazy
-    def cross(self) -> Cross:
-        """Function of rows ``x`` that gives ``k(x, X)`` and ``k(x, x)``."""
-        return self.kernel.cross_to(self.rows, self.feature)
-
-    @Lazy
     def matrix(self) -> FloatArray:
-        return symmetric(*self.cross(self.rows))
+        return self.covariances.matrices[self.covariances.features.index(self.feature)]
 
     @Lazy
     def spectrum(self) -> Spectrum:
         return Spectrum.of(self.matrix)
-
-    def cross_covariance(self, rows: Rows) -> CrossCovariance:
-        """Between other rows and these."""
-        return CrossCovariance(*self.cross(rows), self)
 
     def project(self, k: FloatArray) -> FloatArray:
         """``k(x, X)`` in the basis of the eigenvectors."""
@@ -80,9 +99,6 @@ class Gram:
     def forget(self) -> None:
         """Free memory that only conditioning on attributions needs; here there is none."""
 
-    def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
-        return {name: value for name, value in vars(self).items() if name != "cross"}
-
 
 class LowRankGram(Gram):
     """``k(X, X) = Z Z'`` to within ``residual``, with ``Z (N, q)`` lower triangular at the rows ``pivots``.
@@ -93,7 +109,7 @@ class LowRankGram(Gram):
     def __init__(self, gram: Gram, pivots: IntArray, Z: FloatArray, residual: float) -> None:
         super().__init__(gram.kernel, gram.rows, gram.feature)
         self.pivots, self.residual, self.L = pivots, residual, Z[pivots]
-        self._to_pivots = Gram(gram.kernel, gram.rows[pivots], gram.feature)
+        self._to_pivots = Covariances(gram.kernel, gram.rows[pivots], (gram.feature,))
         vars(self)["Z"] = Z
         squares, self.V = eigh(Z.T @ Z, driver="evd")
         self.values = np.maximum(squares, 0.0)
@@ -112,7 +128,7 @@ class LowRankGram(Gram):
 
     def cross_covariance(self, rows: Rows) -> CrossCovariance:
         """``z`` takes the place of ``k(x, X)``."""
-        k, diagonal = self._to_pivots.cross(rows)
+        k, diagonal = next(self._to_pivots.cross(rows))
         return CrossCovariance(np.asarray(solve_triangular(self.L, k.T, lower=True).T), diagonal, self)
 
     def project(self, k: FloatArray) -> FloatArray:
@@ -135,8 +151,21 @@ class CrossCovariance:
         return CrossCovariance(self.k[:, some], self.diagonal, self._gram)
 
 
+def cross_covariances(grams: Sequence[Gram], rows: Rows) -> Iterator[CrossCovariance]:
+    """Between rows and those of each Gram matrix in turn: one for all, one for each feature, or of low rank."""
+    first = grams[0]
+    if isinstance(first, LowRankGram):
+        yield from (gram.cross_covariance(rows) for gram in grams if isinstance(gram, LowRankGram))
+    elif first.feature is None:
+        yield from repeat(CrossCovariance(*next(first.covariances.cross(rows)), first), len(grams))
+    else:
+        for gram, (k, diagonal) in zip(grams, first.covariances.cross(rows), strict=True):
+            yield CrossCovariance(k, diagonal, gram)
+
+
 def feature_grams(kernel: Kernel, rows: Rows, d: int) -> list[tuple[IntArray, Gram]]:
     """Features with the Gram matrix they share: all with one, unless the kernel differs by feature."""
     if not kernel.varies_by_feature:
         return [(np.arange(d), Gram(kernel, rows))]
-    return [(np.array([f]), Gram(kernel, rows, f)) for f in range(d)]
+    covariances = Covariances(kernel, rows, range(d))
+    return [(np.array([f]), Gram(kernel, rows, f, covariances)) for f in range(d)]

@@ -8,7 +8,7 @@ and the scale of a feature without noise is ``y' P y / (N - 1)``, the best.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.stats.qmc import Halton
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp._by_feature import Objective, each_feature, moves
-from gpec.gp._gram import Spectrum, feature_grams
+from gpec.gp._gram import Spectrum
 from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML
 from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
@@ -40,18 +40,24 @@ _LEAST_NATS = 1.0  # a term that adds less is switched off: it does not pay for 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Rows with their attributions and noise. What is measured between rows is kept with them: ask for a part once."""
+    """Rows with their attributions, noise, and the distances between them that stay while a kernel is learned."""
 
     rows: Rows
     y: FloatArray
     u: FloatArray
+    distances: Any
 
-    def at_most(self, n: int) -> _Sample:
+    def at_most(self, n: int, kernel: Kernel) -> _Sample:
         """``n`` of the rows, evenly spaced, or all."""
         if n >= len(self.y):
             return self
         some = evenly_spaced(len(self.y), n)
-        return _Sample(self.rows[some], self.y[some], self.u[some])
+        rows = self.rows[some]
+        return _Sample(rows, self.y[some], self.u[some], kernel.distances(rows))
+
+    def without(self, i: int) -> _Sample:
+        """The same for a kernel that lacks its ``i``-th term."""
+        return replace(self, distances=self.distances and self.distances.without(i))
 
 
 _ObjectiveOf = Callable[[Kernel, _Sample], Objective]
@@ -103,11 +109,12 @@ def learn_kernel(
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
-        return settle(_learn_by_feature(kernel, _Sample(rows, y, u), varies, start))
+        return settle(_learn_by_feature(kernel, _Sample(rows, y, u, kernel.distances(rows)), varies, start))
     if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
-    return settle(_learn_for_all(kernel, _Sample(rows, y, u), varies, Y.shape[1], output_scale, start))
+    sample = _Sample(rows, y, u, kernel.distances(rows))
+    return settle(_learn_for_all(kernel, sample, varies, Y.shape[1], output_scale, start))
 
 
 def _learn_for_all(
@@ -124,23 +131,28 @@ def _learn_for_all(
     """
     free_scale, noise, bounds = isinstance(output_scale, str), sample.u.mean(axis=0), kernel.bounds
 
+    groups: list[tuple[Any, int | None]] = [(np.arange(d), None)]
+    if kernel.varies_by_feature:
+        groups = [([f], f) for f in range(d)]
+
     def objective_of(kernel: Kernel, some: _Sample) -> Objective:
         told = moves(some.y) if free_scale else np.ones(len(varies), dtype=np.bool_)
 
         def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
             tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
-            for features, gram in feature_grams(tried, some.rows, d):
+            for features, feature in groups:
                 own = np.flatnonzero(np.isin(varies, features) & told)
                 if len(own):
-                    K, pull = tried.gram_pullback(some.rows, gram.feature) if gradient else (gram.matrix, None)
-                    curve = EqualNoiseREML(Spectrum.of(K), some.y[:, own], free_scale)
+                    at: Any = (some.rows, (feature,), some.distances)
+                    K, pull = tried.grams_pullback(*at) if gradient else (tried.grams(*at), None)
+                    curve = EqualNoiseREML(Spectrum.of(K[0]), some.y[:, own], free_scale)
                     s, h = (
                         curve.best(noise[own]) if free_scale else (np.full(len(own), float(output_scale)), noise[own])
                     )
                     h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
                     total += float(curve.deviance(s, h).sum())
                     if pull is not None:
-                        slope += pull(curve.by_matrix(s, h))
+                        slope += pull(curve.by_matrix(s, h)[None])
             return total, slope
 
         return objective
@@ -170,7 +182,7 @@ def _learn_by_feature(kernel: Kernel, sample: _Sample, features: Any, start: Ker
         tried = np.vstack((tried, design))
 
     def objective_of(kernel: Kernel, some: _Sample) -> Objective:
-        return each_feature(kernel, some.rows, some.y, some.u, features, noisy)
+        return each_feature(kernel, some.rows, some.y, some.u, features, noisy, some.distances)
 
     return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
 
@@ -179,36 +191,36 @@ def _search_and_weigh(
     kernel: Kernel, sample: _Sample, tried: FloatArray, bounds: FloatArray, objective: _ObjectiveOf
 ) -> Kernel:
     """Starts on few of the rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
-    few, some, p = sample.at_most(_ROWS_FOR_STARTS), sample.at_most(_ROWS_FOR_NATS), kernel.n_dims
+    few, p = sample.at_most(_ROWS_FOR_STARTS, kernel), kernel.n_dims
     best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
     if few is not sample:
         best, _ = _search(objective(kernel, sample), best[None], bounds, steps=_POLISH)
     kernel = kernel.with_theta(best[:p])
     if not isinstance(kernel, Matern):
         return kernel
-    return _weighed(kernel, best[p:], bounds[p:], lambda k: objective(k, some))
+    return _weighed(kernel, best[p:], bounds[p:], sample.at_most(_ROWS_FOR_NATS, kernel), objective)
 
 
 def _weighed(
-    kernel: Matern, others: FloatArray, bounds: FloatArray, objective: Callable[[Kernel], Objective]
+    kernel: Matern, others: FloatArray, bounds: FloatArray, sample: _Sample, objective: _ObjectiveOf
 ) -> Matern:
     """The kernel without the terms that add nothing, and what the others add."""
     off: list[str] = []
     while True:
-        whole = objective(kernel)(np.append(kernel.theta, others), gradient=False)[0]
-        lacking: dict[str, tuple[float, Matern]] = {}
-        for name in kernel.terms_ if len(kernel.terms_) > 1 else ():
-            other = kernel.without(name)
+        whole = objective(kernel, sample)(np.append(kernel.theta, others), gradient=False)[0]
+        lacking: dict[str, tuple[float, Matern, _Sample]] = {}
+        for i, name in enumerate(kernel.terms_ if len(kernel.terms_) > 1 else ()):
+            other, rest = kernel.without(name), sample.without(i)
             around = np.vstack((other.bounds, bounds))
-            at, value = _search(objective(other), np.append(other.theta, others)[None], around, steps=_GLANCE)
-            lacking[name] = (float(value - whole) / 2, other.with_theta(at[: other.n_dims]))
+            at, value = _search(objective(other, rest), np.append(other.theta, others)[None], around, steps=_GLANCE)
+            lacking[name] = (float(value - whole) / 2, other.with_theta(at[: other.n_dims]), rest)
         least = min(lacking, key=lambda name: lacking[name][0], default=None)
         if least is None or lacking[least][0] >= _LEAST_NATS:
             break
         off.append(least)
-        kernel = lacking[least][1]
+        _, kernel, sample = lacking[least]
     kernel = kernel.with_theta(kernel.theta)
-    kernel.nats_ = {name: nats for name, (nats, _) in lacking.items()}
+    kernel.nats_ = {name: nats for name, (nats, *_) in lacking.items()}
     kernel.off_ = off
     return kernel
 

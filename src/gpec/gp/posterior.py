@@ -20,7 +20,7 @@ import numpy as np
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
-from gpec.gp._gram import CrossCovariance, Gram, feature_grams
+from gpec.gp._gram import Covariances, CrossCovariance, Gram, cross_covariances, feature_grams
 from gpec.gp._linalg import Cholesky, Covariance, FlatMean, PairPosterior, Spectral, VarianceFactor
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels import Kernel
@@ -102,6 +102,19 @@ class _FeatureGroup:
         conditioned = self._noisy if noisy else self._noise_free
         columns, P = next((columns, P) for columns, P in conditioned if column in columns)
         return P.factor(cross, int(np.flatnonzero(columns == column)[0]))
+
+    def pair_variances(
+        self, here: CrossCovariance, there: CrossCovariance, between: FloatArray, noisy: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Variance at rows ``(n, d)`` and at ``K`` rows similar to each, and their covariance ``(n, K, d)``."""
+        (n, K), d = between.shape, len(self.features)
+        variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
+        for f in range(d):
+            V, W = self.factor(here, f, noisy), self.factor(there, f, noisy)
+            variance[:, f] = np.maximum(here.diagonal - V.diagonal(), 0.0)
+            of_similar[:, :, f] = np.maximum(there.diagonal - W.diagonal(), 0.0).reshape(n, K)
+            covariance[:, :, f] = between - V.paired(W)
+        return variance, of_similar, covariance
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         residual, variance = np.empty_like(self.y), np.empty_like(self.y)
@@ -210,37 +223,32 @@ class Posterior(ABC):
         With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
         """
         rows, parts = Rows.of(X), []
-        for group, cross in self._crosses(rows):
-            K = self.kernel.gram(rows, group.gram.feature)
+        between = Covariances(self.kernel, rows, self._features).matrices
+        for (group, cross), K in zip(self._crosses(rows), between, strict=True):
             parts.append(np.stack([K - group.factor(cross, f).matrix() for f in range(len(group.features))], axis=-1))
         return self._scaled(self._gather(parts), self._flat_noise)  # a flat feature is one unknown constant
 
-    def pairs(self, X: Any, similar: Any, *, noisy: bool = True) -> PairPosterior:
+    def pairs(self, X: Any, similar: Any) -> tuple[PairPosterior, PairPosterior]:
         """Rows ``X`` and the ``K`` rows similar to each: ``similar`` has ``n K`` rows, those of the first row first.
 
-        ``noisy=False`` gives the posterior as if the explained rows had no noise, at the same parameters.
+        Twice: with the noise of the explained rows, and as if they had none, at the same parameters.
         """
         rows, others = Rows.of(X), Rows.of(similar, "similar")
-
-        def of_group(group: _FeatureGroup, here: CrossCovariance, there: CrossCovariance) -> tuple[FloatArray, ...]:
-            between = self.kernel.paired(rows, others, group.gram.feature)
-            (n, K), d = between.shape, len(group.features)
-            variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
-            for f in range(d):
-                V, W = group.factor(here, f, noisy), group.factor(there, f, noisy)
-                variance[:, f] = np.maximum(here.diagonal - V.diagonal(), 0.0)
-                of_similar[:, :, f] = np.maximum(there.diagonal - W.diagonal(), 0.0).reshape(n, K)
-                covariance[:, :, f] = between - V.paired(W)
-            return group.mean_at(here), group.mean_at(there).reshape(n, K, d), variance, of_similar, covariance
-
+        between = self.kernel.paired_each(rows, others, self._features)
         mean, similar_mean, *variances = self._collect(
-            of_group(group, here, there)
-            for (group, here), (_, there) in zip(self._crosses(rows), self._crosses(others), strict=True)
+            (
+                group.mean_at(here),
+                group.mean_at(there).reshape(*kk.shape, len(group.features)),
+                *group.pair_variances(here, there, kk, noisy=True),
+                *(group.pair_variances(here, there, kk, noisy=False) if self._noisy.any() else ()),
+            )
+            for (group, here), (_, there), kk in zip(self._crosses(rows), self._crosses(others), between, strict=True)
         )
-        constant = self._flat_noise if noisy else 0.0
-        return PairPosterior(
-            self._in_units(mean), self._in_units(similar_mean), *(self._scaled(part, constant) for part in variances)
-        )
+        means = self._in_units(mean), self._in_units(similar_mean)
+        with_noise = PairPosterior(*means, *(self._scaled(part, self._flat_noise) for part in variances[:3]))
+        if not self._noisy.any():
+            return with_noise, with_noise
+        return with_noise, PairPosterior(*means, *(self._scaled(part, 0.0) for part in variances[3:]))
 
     def leave_one_out(self) -> LeaveOneOut:
         """Residuals of the explained rows, each predicted from all others at the same parameters."""
@@ -250,12 +258,12 @@ class Posterior(ABC):
         return LeaveOneOut(residual, self._scaled(variance, self.U + _variance_of_others(self.U)))
 
     def _crosses(self, rows: Rows) -> Iterator[tuple[_FeatureGroup, CrossCovariance]]:
-        """Each group with the cross-covariance of the rows, which groups of one Gram matrix share."""
-        gram, cross = None, None
-        for group in self._groups:
-            if cross is None or group.gram is not gram:
-                gram, cross = group.gram, group.gram.cross_covariance(rows)
-            yield group, cross
+        """Each group of features with the cross-covariance of the rows."""
+        return zip(self._groups, cross_covariances([group.gram for group in self._groups], rows), strict=True)
+
+    @property
+    def _features(self) -> list[int | None]:
+        return [group.gram.feature for group in self._groups]
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         """Arrays whose last axis are the features of each group, as one."""

@@ -67,7 +67,7 @@ class ResidualNormalizer:
         mean = size.mean(axis=0)
         if N < _LEAST_ROWS or d * c > _MOST_ATTRIBUTIONS or not mean.any():
             return None
-        values = np.unique(rows.outputs) if rows.regression else None
+        values = np.unique(rows.require("outputs")) if rows.regression else None
         target = (size / np.where(mean > 0, mean, 1.0)).reshape(N, d * c)
         forest = RandomForestRegressor(
             _TREES, min_samples_leaf=_LEAST_IN_LEAF, oob_score=True, random_state=seed % 2**32, n_jobs=1
@@ -124,9 +124,9 @@ def _seen(rows: Rows, values: FloatArray | None) -> FloatArray:
     Log-odds are clipped to +-8. Values of a regressor have no such scale: they become ranks among the known ones.
     """
     if values is None:
-        answers = np.clip(rows.outputs, -8.0, 8.0)
+        answers = np.clip(rows.require("outputs"), -8.0, 8.0)
     else:
-        answers = np.interp(rows.outputs, values, np.arange(len(values), dtype=np.float64))
+        answers = np.interp(rows.require("outputs"), values, np.arange(len(values), dtype=np.float64))
     return np.hstack((rows.embedded, answers))
 
 

@@ -1,33 +1,34 @@
 """What a kernel must do.
 
 A kernel is described by its parameters, then fitted to a boundary (and rows, for parameters chosen automatically). It
-sees :class:`~gpec.data.Rows`, or plain arrays. Parameters set to "evidence" are free: :mod:`gpec.gp.evidence` learns
-them, through the logarithms in :attr:`Kernel.theta`. A kernel is also one of scikit-learn's:
-``GaussianProcessRegressor(WEG(...).fit(points))`` works, and so does ``k(X, Y)``.
+reads :class:`~gpec.data.Rows`, or plain arrays. Parameters set to "evidence" are free: :mod:`gpec.gp.evidence` learns
+them, through the logarithms in :attr:`Kernel.theta`.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from gpec._validation import check_positive
 from gpec.data import Rows
 from gpec.errors import CorruptFileError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
+from gpec.kernels._sklearn import SklearnAdapter
 from gpec.typing import FloatArray
 
-__all__ = ["Cross", "Kernel"]
+__all__ = ["Cross", "Crosses", "Kernel", "Pullback"]
 
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
-# k(X, X), and W -> sum_ij W_ij dk_ij / dtheta.
+# The same for several features, one after the other.
+Crosses = Callable[[Rows], Iterator[tuple[FloatArray, FloatArray]]]
+# k(X, X) of several features, (F, n, n), and W (F, n, n) -> sum_fij W_fij dk_fij / dtheta.
 Pullback = tuple[FloatArray, Callable[[FloatArray], FloatArray]]
 
 _PAIRED = 8
@@ -35,20 +36,24 @@ _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, Any] = {}
 
 
-class Kernel(SklearnKernel, ABC):
+class Kernel(SklearnAdapter, ABC):
     """Base of the kernels: implement :meth:`cross_to`, and what else the kernel has of the following.
 
     - :meth:`_fit` sets what depends on boundary and rows, in attributes that end in ``_``: arrays, numbers, strings or
-      kernels. They are what a file keeps.
-    - :meth:`_free` names the parameters that are to be learned and their bounds; the value of ``length`` is read from
-      and written to ``length_``.
+      kernels. A file keeps these attributes.
+    - :meth:`_free` names the parameters that are to be learned and their bounds; the value of ``length`` is
+      read from and written to ``length_``.
     - :meth:`gram_gradient`, where differences would be too slow.
     - :attr:`varies_by_feature` is True if ``feature`` matters; else one matrix serves all features.
+    - :attr:`needs_boundary`, :attr:`needs_outputs` and :attr:`needs_effects` state what it reads besides the rows.
 
     ``gram``, ``cross``, ``diag`` and ``cross_to`` always belong to one positive semi-definite function.
     """
 
     varies_by_feature: bool = False
+    needs_boundary: bool = False  # points of the decision boundary, in ``fit``
+    needs_outputs: bool = False  # Rows.outputs
+    needs_effects: int = 0  # Rows.effects: the number of rows whose values are exchanged
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -61,6 +66,11 @@ class Kernel(SklearnKernel, ABC):
     @abstractmethod
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         """A function of rows ``X`` that gives ``k(X, Y)`` and ``k(x, x)``; what depends on ``Y`` is computed once."""
+
+    def crosses_to(self, Y: Rows, features: Sequence[int | None]) -> Crosses:
+        """:meth:`cross_to` for several features; what features share is computed once."""
+        crosses = [self.cross_to(Y, feature) for feature in features]
+        return lambda X: (cross(X) for cross in crosses)
 
     def check(self) -> None:
         """Refuse parameters that can never be used."""
@@ -126,24 +136,27 @@ class Kernel(SklearnKernel, ABC):
             gradient[:, :, p] = (ahead - behind) / (2 * _STEP)
         return K, gradient
 
-    def gram_pullback(self, X: Any, feature: int | None = None) -> Pullback:
-        """``k(X, X)``, and the function ``W -> sum_ij W_ij dk_ij / dtheta``, which the chain rule asks for."""
-        K, gradient = self.gram_gradient(X, feature)
-        return K, lambda W: np.einsum("ij,ijp->p", W, gradient)
+    def paired_each(self, X: Rows, Y: Rows, features: Sequence[int | None]) -> Iterator[FloatArray]:
+        """:meth:`paired` for several features; what features share is computed once."""
+        return (self.paired(X, Y, feature) for feature in features)
 
     def __init__(self) -> None:
         """A kernel without parameters; scikit-learn reads them off the signature."""
 
-    def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
+    def distances(self, rows: Rows) -> Any:
+        """What of the matrices of ``rows`` does not change with :attr:`theta`, for :meth:`grams_pullback`; or None."""
+        return None
+
+    def grams(self, rows: Rows, features: Sequence[int | None], distances: Any = None) -> FloatArray:
         """:meth:`gram` of several features ``(F, n, n)``."""
         return np.stack([self.gram(rows, feature) for feature in features])
 
-    def grams_pullback(self, rows: Rows, features: tuple[int, ...]) -> Pullback:
-        """:meth:`gram_pullback` of several features ``(F, n, n)``; the function takes as many ``W`` and sums."""
-        found = [self.gram_pullback(rows, feature) for feature in features]
-        pulls = [pull for _, pull in found]
+    def grams_pullback(self, rows: Rows, features: Sequence[int | None], distances: Any = None) -> Pullback:
+        """``k(X, X)`` of several features, and the function ``W -> sum_fij W_fij dk_fij / dtheta`` (the chain rule)."""
+        found = [self.gram_gradient(rows, feature) for feature in features]
+        gradients = [gradient for _, gradient in found]
         return np.stack([K for K, _ in found]), lambda W: np.sum(
-            [pull(w) for pull, w in zip(pulls, W, strict=True)], axis=0
+            [np.einsum("ij,ijp->p", w, gradient) for w, gradient in zip(W, gradients, strict=True)], axis=0
         )
 
     @property
@@ -161,9 +174,9 @@ class Kernel(SklearnKernel, ABC):
             setattr(self, f"{name}_", value)
 
     @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        """The free parameters, as scikit-learn lists them."""
-        return [Hyperparameter(name, "numeric", np.array([bounds])) for name, bounds in self._free().items()]
+    def n_dims(self) -> int:
+        """Number of free parameters."""
+        return len(self.theta)
 
     @property
     def bounds(self) -> FloatArray:
@@ -172,8 +185,16 @@ class Kernel(SklearnKernel, ABC):
 
     def with_theta(self, theta: FloatArray) -> Self:
         """A copy with other values of the free parameters."""
-        other = self.__sklearn_clone__()
+        other = self.copy()
         other.theta = theta
+        return other
+
+    def copy(self) -> Self:
+        """A copy with its fitted state; arrays are shared."""
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Kernel):
+                setattr(other, name, value.copy())
         return other
 
     def state(self) -> dict[str, Any]:
@@ -197,26 +218,6 @@ class Kernel(SklearnKernel, ABC):
     def from_parameters(cls, parameters: dict[str, Any]) -> Kernel:
         """A kernel, not fitted, from what :meth:`get_params` gives."""
         return cls(**parameters)
-
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        if Y is not None:
-            return self.cross(X, Y)
-        return self.gram_gradient(X) if eval_gradient else self.gram(X)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
-        return f"{type(self).__name__}({shown})"
-
-    def is_stationary(self) -> bool:
-        return False
-
-    def __sklearn_clone__(self) -> Self:
-        # Fitted state is kept: scikit-learn clones a kernel before every fit of a Gaussian process.
-        twin = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Kernel):
-                setattr(twin, name, value.__sklearn_clone__())
-        return twin
 
     # Sum, Product and Scaled are found among the kinds, because their module builds on this one.
     def __add__(self, other: Any) -> Any:

@@ -34,7 +34,7 @@ class Composed(Kernel):
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         for name in self._parts:  # copies: the same object may stand elsewhere
-            setattr(self, f"{name}_", getattr(self, name).__sklearn_clone__().fit(graph, rows))
+            setattr(self, f"{name}_", getattr(self, name).copy().fit(graph, rows))
 
     @property
     def _fitted(self) -> dict[str, Kernel]:
@@ -43,7 +43,23 @@ class Composed(Kernel):
 
     @property
     def varies_by_feature(self) -> bool:  # type: ignore[override]
-        return any(getattr(self, name).varies_by_feature for name in self._parts)
+        return any(part.varies_by_feature for part in self._stated)
+
+    @property
+    def needs_boundary(self) -> bool:  # type: ignore[override]
+        return any(part.needs_boundary for part in self._stated)
+
+    @property
+    def needs_outputs(self) -> bool:  # type: ignore[override]
+        return any(part.needs_outputs for part in self._stated)
+
+    @property
+    def needs_effects(self) -> int:  # type: ignore[override]
+        return max((part.needs_effects for part in self._stated), default=0)
+
+    @property
+    def _stated(self) -> list[Kernel]:
+        return [getattr(self, name) for name in self._parts]
 
     @property
     def theta(self) -> FloatArray:

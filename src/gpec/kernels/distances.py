@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,8 @@ from gpec.typing import FloatArray
 
 __all__ = ["Between", "Distance", "Output", "Own", "Rest"]
 
+# The feature that is explained, or None for the whole row -> squared distances before the length.
+ByFeature = Callable[[int | None], FloatArray]
 # Squared distances between two arrays of points: ``squares`` or ``pairs``.
 Metric = Callable[[FloatArray, FloatArray], FloatArray]
 # A derivative: a number times a matrix.
@@ -35,7 +37,7 @@ _LARGEST_LOG_ODDS = 8.0  # a probability of 0.0003: beyond it answers are the sa
 class Distance(Kernel):
     """A squared distance between rows, to be added to others in a :class:`Matern`; alone, the Matern kernel of it.
 
-    Subclasses implement :meth:`_squared`.
+    Subclasses implement :meth:`_points`: the distance is the Euclidean one between these.
 
     Parameters
     ----------
@@ -47,17 +49,25 @@ class Distance(Kernel):
         self.length = length
 
     @abstractmethod
-    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
-        """Squared distances before the length.
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        """Coordinates ``(n, m)`` of rows."""
 
-        Between all rows ``(n, m)`` if the metric is ``squares``; ``(n, K)`` of each row of ``X`` to its own ``K`` rows
-        of ``Y`` if it is ``pairs``.
+    def squared_to(self, Y: Rows) -> Callable[[Rows], ByFeature]:
+        """Squared distances ``(n, m)`` between all rows ``X`` and ``Y``, before the length.
+
+        What depends on ``Y`` alone, and then what features share, is computed once.
         """
+        return lambda X: self._measured(X, Y, squares)
 
-    @property
-    def _measure(self) -> tuple[Any, ...]:
-        """Cache key of the distance before it is divided by its length."""
-        return (self,)
+    def squared_pairs(self, X: Rows, Y: Rows) -> ByFeature:
+        """The same between each of ``n`` rows of ``X`` and its own ``K`` of the ``n K`` rows of ``Y``, ``(n, K)``."""
+        return self._measured(X, Y, pairs)
+
+    def _measured(self, X: Rows, Y: Rows, metric: Metric) -> ByFeature:
+        if self.varies_by_feature:
+            return lambda feature: metric(self._points(X, feature), self._points(Y, feature))
+        squared = metric(self._points(X, None), self._points(Y, None))
+        return lambda feature: squared
 
     def check(self) -> None:
         check_auto("length", self.length, word="evidence")
@@ -73,9 +83,9 @@ class Distance(Kernel):
 
     def _typical(self, rows: Rows) -> float:
         """The median distance between rows that differ; of a distance that differs by feature, the median of those."""
-        found = []
+        found, squared_of = [], self.squared_to(rows)(rows)
         for feature in range(rows.n_features) if self.varies_by_feature else (None,):
-            squared = self._squared(rows, rows, feature, squares)
+            squared = squared_of(feature)
             squared = squared[squared > 1e-24 * squared.max(initial=0.0)]
             found += [float(np.median(squared))] if squared.size else []
         return float(np.sqrt(np.median(found or [1.0])))
@@ -88,18 +98,24 @@ class Distance(Kernel):
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         self._require_fitted("length_")
-        return lambda X: (matern(self._squared(X, Y, feature, squares) / self.length_**2), np.ones(len(X)))
+        squared_to = self.squared_to(Y)
+        return lambda X: (matern(squared_to(X)(feature) / self.length_**2), np.ones(len(X)))
 
     def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return matern(self._squared(X, Y, feature, pairs) / self.length_**2)
+        return matern(self.squared_pairs(X, Y)(feature) / self.length_**2)
 
-    def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
+    def squared_gradient(self, rows: Rows) -> Callable[[int | None], tuple[FloatArray, list[Slope]]]:
         """Squared distances over the length, and their derivatives by each free parameter."""
-        squared = self._squared(rows, rows, feature, squares) / self.length_**2
-        return squared, [(-2.0, squared)] if self._free() else []
+        squared_of = self.squared_to(rows)(rows)
+
+        def gradient(feature: int | None) -> tuple[FloatArray, list[Slope]]:
+            squared = squared_of(feature) / self.length_**2
+            return squared, [(-2.0, squared)] if self._free() else []
+
+        return gradient
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        return gradient_of([(self, feature)], Rows.of(X))
+        return gradient_of([self.squared_gradient(Rows.of(X))(feature)])
 
     def diagnostics(self) -> dict[str, Any]:
         self._require_fitted("length_")
@@ -110,54 +126,51 @@ class Own(Distance):
     """Distance between the values of the feature that is explained; 0 or 1, times its scale, for categories."""
 
     varies_by_feature = True
-    _measure = ()
 
-    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
-        column = asked_about(feature)
-        return metric(X.own(column), Y.own(column))
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        return rows.own(require_feature(feature))
 
 
 class Rest(Distance):
     """Distance between the rows, without the feature that is explained where :class:`Own` counts that apart."""
 
-    _measure = ()
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        return rows.embedded
 
-    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
-        whole = X.once((id(Y), metric), (Y,), lambda: metric(X.embedded, Y.embedded))
-        if feature is None:
-            return whole
-        squared = metric(X.own(feature), Y.own(feature))
-        np.subtract(whole, squared, out=squared)
-        return np.maximum(squared, 0.0, out=squared)
+    def _measured(self, X: Rows, Y: Rows, metric: Metric) -> ByFeature:
+        whole = metric(X.embedded, Y.embedded)
+
+        def squared(feature: int | None) -> FloatArray:
+            if feature is None:
+                return whole
+            rest = metric(X.own(feature), Y.own(feature))
+            np.subtract(whole, rest, out=rest)
+            return np.maximum(rest, 0.0, out=rest)
+
+        return squared
 
 
 class Output(Distance):
     """Distance between the model's answers, over their deviations: each class as log-odds and as probability.
 
     Attributions in units of probability follow the one where it is small and the other where it is not; with both, the
-    evidence rose on every table tried (by 16 to 140 nats over log-odds alone). The values of a regressor are taken as
-    they are. Their logarithm-like ``arcsinh`` had less evidence on every table tried, by 17 to 250 nats, heavy tails or
-    not: the length is learned in units of the median distance, which a few large values do not move.
+    marginal likelihood rose on every table tried (by 16 to 140 nats over log-odds alone). The values of a regressor are
+    taken as they are. Their logarithm-like ``arcsinh`` was less likely on every table tried, by 17 to 250 nats, heavy
+    tails or not: the length is learned in units of the median distance, which a few large values do not move.
     """
+
+    needs_outputs = True
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if rows is None:
-            raise InputError("Output needs rows of a GPEC, which can ask the model: call fit(boundary, X).")
-        spread = answers_of(rows.outputs, rows.regression).std(axis=0)
+            raise InputError("Output needs the model's outputs: call fit(boundary, X) with Rows(outputs=...).")
+        spread = _answers(rows).std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1.0)
         super()._fit(graph, rows)
 
-    @property
-    def _measure(self) -> tuple[Any, ...]:
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
         self._require_fitted("spread_")
-        return (self.spread_,)
-
-    def _of(self, rows: Rows) -> FloatArray:
-        self._require_fitted("spread_")
-        return np.asarray(answers_of(rows.outputs, rows.regression) / self.spread_)
-
-    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
-        return X.once((id(Y), id(self.spread_), metric), (Y, self.spread_), lambda: metric(self._of(X), self._of(Y)))
+        return np.asarray(_answers(rows) / self.spread_)
 
 
 class Between(Composed, Distance):
@@ -186,44 +199,62 @@ class Between(Composed, Distance):
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         super()._fit(graph, rows)
-        self._token = object()
         Distance._fit(self, graph, rows)
 
-    def _squared(self, X: Rows, Y: Rows, feature: int | None, metric: Metric) -> FloatArray:
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        raise NotImplementedError("a kernel's distance has no coordinates")
+
+    def squared_to(self, Y: Rows) -> Callable[[Rows], ByFeature]:
         self._require_fitted("kernel_")
-        kernel, own = self.kernel_, feature if self.varies_by_feature else None
-        token, owner = self._measure
+        kernel = self.kernel_
+        if self.varies_by_feature:
+            return lambda X: lambda feature: _apart(*kernel.cross_to(Y, feature)(X), kernel.diag(Y, feature))
+        cross, diagonal = kernel.cross_to(Y), kernel.diag(Y)
 
-        def compute() -> FloatArray:
-            if metric is pairs:
-                K, k, there = kernel.paired(X, Y, own), kernel.diag(X, own), kernel.diag(Y, own).reshape(len(X), -1)
-            else:
-                towards = Y.once((id(token), "towards", own), (token, owner), lambda: kernel.cross_to(Y, own))
-                K, k = towards(X)
-                there = Y.once((id(token), "diagonal", own), (token, owner), lambda: kernel.diag(Y, own))
-            return np.maximum(k[:, None] + there - 2.0 * K, 0.0)
+        def to(X: Rows) -> ByFeature:
+            squared = _apart(*cross(X), diagonal)
+            return lambda feature: squared
 
-        return X.once((id(token), id(Y), own, metric), (token, Y, owner), compute)
+        return to
 
-    @property
-    def _measure(self) -> tuple[Any, Any]:
-        """A token that copies share, and whose it is: while the kernel itself is being learned, each measures anew."""
-        token = vars(self).get("_token", self.kernel_)
-        return token, self.kernel_ if self.kernel_.n_dims else token
+    def squared_pairs(self, X: Rows, Y: Rows) -> ByFeature:
+        def squared(feature: int | None) -> FloatArray:
+            diagonal = self.kernel_.diag(Y, feature).reshape(len(X), -1)
+            return _apart(self.kernel_.paired(X, Y, feature), self.kernel_.diag(X, feature), diagonal)
 
-    def squared_gradient(self, rows: Rows, feature: int | None) -> tuple[FloatArray, list[Slope]]:
-        squared, slopes = super().squared_gradient(rows, feature)
-        if self.kernel_.n_dims:
-            (token, owner), own = self._measure, feature if self.varies_by_feature else None
-            dK = rows.once(
-                (id(token), "gradient", own), (token, owner), lambda: self.kernel_.gram_gradient(rows, own)[1]
-            )
-            k = np.einsum("iip->ip", dK)
-            slopes += [(self.length_**-2, slope) for slope in np.moveaxis(k[:, None] + k[None] - 2.0 * dK, 2, 0)]
-        return squared, slopes
+        if self.varies_by_feature:
+            return squared
+        whole = squared(None)
+        return lambda feature: whole
+
+    def squared_gradient(self, rows: Rows) -> Callable[[int | None], tuple[FloatArray, list[Slope]]]:
+        outer = super().squared_gradient(rows)
+        if not self.kernel_.n_dims:
+            return outer
+        shared = None if self.varies_by_feature else self._slopes(rows, None)
+
+        def gradient(feature: int | None) -> tuple[FloatArray, list[Slope]]:
+            squared, slopes = outer(feature)
+            return squared, slopes + (self._slopes(rows, feature) if shared is None else shared)
+
+        return gradient
+
+    def _slopes(self, rows: Rows, feature: int | None) -> list[Slope]:
+        dK = self.kernel_.gram_gradient(rows, feature)[1]
+        k = np.einsum("iip->ip", dK)
+        return [(self.length_**-2, slope) for slope in np.moveaxis(k[:, None] + k[None] - 2.0 * dK, 2, 0)]
 
     def diagnostics(self) -> dict[str, Any]:
         return {**self.kernel_.diagnostics(), **Distance.diagnostics(self)}
+
+
+def _apart(K: FloatArray, k: FloatArray, diagonal: FloatArray) -> FloatArray:
+    """``k(x, x) + k(y, y) - 2 k(x, y)``, not below 0."""
+    return np.maximum(k[:, None] + diagonal - 2.0 * K, 0.0)
+
+
+def _answers(rows: Rows) -> FloatArray:
+    return answers_of(rows.require("outputs"), rows.regression)
 
 
 def answers_of(outputs: FloatArray, regression: bool) -> FloatArray:
@@ -265,7 +296,7 @@ def squares(X: FloatArray, Y: FloatArray) -> FloatArray:
     return np.multiply(apart, apart, out=apart)
 
 
-def asked_about(feature: int | None) -> int:
+def require_feature(feature: int | None) -> int:
     if feature is None:
         raise InputError("Own and Effect are about the feature that is explained; say which: gram(X, feature=0).")
     return feature
@@ -277,8 +308,8 @@ def pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ikj,ikj->ik", apart, apart))
 
 
-def gradient_of(terms: list[tuple[Distance, int | None]], rows: Rows) -> tuple[FloatArray, FloatArray]:
-    found = [term.squared_gradient(rows, feature) for term, feature in terms]
-    K, decay = gram_of(np.sum([squared for squared, _ in found], axis=0))
-    slopes = [-1.5 * a * decay * slope for _, slopes in found for a, slope in slopes]
+def gradient_of(terms: Sequence[tuple[FloatArray, list[Slope]]]) -> tuple[FloatArray, FloatArray]:
+    """The Matern kernel of added squared distances and its derivatives ``(n, n, p)``."""
+    K, decay = gram_of(np.sum([squared for squared, _ in terms], axis=0))
+    slopes = [-1.5 * a * decay * slope for _, slopes in terms for a, slope in slopes]
     return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))

@@ -11,6 +11,8 @@ A term whose length grows without bound is switched off.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,14 @@ import numpy as np
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Pullback
+from gpec.kernels.base import Cross, Crosses, Pullback
 from gpec.kernels.compose import Composed
-from gpec.kernels.distances import Between, Distance, Metric, Own, Rest, gradient_of, gram_of, matern, pairs, squares
+from gpec.kernels.distances import Between, ByFeature, Distance, Own, Rest, gradient_of, gram_of, matern
 from gpec.typing import FloatArray
 
 __all__ = ["Matern"]
 
-_KEPT = 2**22  # squared distances of a term, all features together
+_STORED = 2**22  # squared distances of a term, all features together
 
 
 class Matern(Composed):
@@ -46,6 +48,9 @@ class Matern(Composed):
     >>> kernel.gram(X, feature=1).shape
     (5, 5)
     """
+
+    nats_: dict[str, float]  # what each term adds to the log marginal likelihood
+    off_: list[str]  # terms that were switched off
 
     def __init__(self, *terms: Any) -> None:
         for i, term in enumerate(terms):
@@ -71,7 +76,7 @@ class Matern(Composed):
         for name in self._parts:
             term = getattr(self, name)
             term = term if isinstance(term, Distance) else Between(term)
-            setattr(self, f"{name}_", term.__sklearn_clone__().fit(graph, rows))
+            setattr(self, f"{name}_", term.copy().fit(graph, rows))
 
     @property
     def terms_(self) -> dict[str, Distance]:
@@ -83,89 +88,99 @@ class Matern(Composed):
             named[name if name not in named else f"{name} {len(named)}"] = part
         return named
 
-    def _asked(self, feature: int | None) -> list[tuple[Distance, int | None]]:
-        """The fitted distances, with the feature that each is asked about: without Own, the rest is the whole row."""
+    @property
+    def _terms(self) -> list[tuple[Distance, bool]]:
+        """The fitted distances, and whether each takes the feature: without Own, the rest is the whole row."""
         parts = list(self.terms_.values())
         apart = any(isinstance(part, Own) for part in parts)
-        return [(part, feature if apart or not isinstance(part, Rest) else None) for part in parts]
+        return [(part, apart or not isinstance(part, Rest)) for part in parts]
 
     def without(self, name: str) -> Matern:
         """The fitted kernel lacking one of its terms."""
-        kept = [part for term, part in self.terms_.items() if term != name]
-        other = type(self)(*kept)
-        for i, part in enumerate(kept):
-            setattr(other, f"term{i}_", part.__sklearn_clone__())
+        others = [part for term, part in self.terms_.items() if term != name]
+        other = type(self)(*others)
+        for i, part in enumerate(others):
+            setattr(other, f"term{i}_", part.copy())
         return other
 
+    def crosses_to(self, Y: Rows, features: Sequence[int | None]) -> Crosses:
+        terms = [(part.squared_to(Y), part.length_, takes) for part, takes in self._terms]
+
+        def crosses(X: Rows) -> Iterator[tuple[FloatArray, FloatArray]]:
+            measured = [(squared_to(X), length, takes) for squared_to, length, takes in terms]
+            return ((_of_sum(measured, feature), np.ones(len(X))) for feature in features)
+
+        return crosses
+
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
-        asked = self._asked(feature)
-        return lambda X: (self._of_sum(asked, X, Y, squares), np.ones(len(X)))
+        crosses = self.crosses_to(Y, (feature,))
+        return lambda X: next(crosses(X))
+
+    def paired_each(self, X: Rows, Y: Rows, features: Sequence[int | None]) -> Iterator[FloatArray]:
+        measured = [(part.squared_pairs(X, Y), part.length_, takes) for part, takes in self._terms]
+        return (_of_sum(measured, feature) for feature in features)
 
     def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return self._of_sum(self._asked(feature), X, Y, pairs)
+        return next(self.paired_each(X, Y, (feature,)))
 
-    def _of_sum(self, asked: list[tuple[Distance, int | None]], X: Rows, Y: Rows, metric: Metric) -> FloatArray:
-        (first, own), *others = asked
-        total = first._squared(X, Y, own, metric) / first.length_**2
-        term = np.empty_like(total)
-        for part, own in others:
-            total += np.divide(part._squared(X, Y, own, metric), part.length_**2, out=term)
-        return matern(total)
+    def distances(self, rows: Rows) -> TermDistances | None:
+        return None if self._distances_change else TermDistances.of(self, rows)
 
-    def gram_pullback(self, X: Any, feature: int | None = None) -> Pullback:
-        rows = Rows.of(X)
-        found = [part.squared_gradient(rows, own) for part, own in self._asked(feature)]
-        K, decay = gram_of(np.sum([squared for squared, _ in found], axis=0))
+    @property
+    def _distances_change(self) -> bool:
+        """Whether a term's distance itself has free parameters."""
+        return any(part.n_dims > len(part._free()) for part, _ in self._terms)
 
-        def pull(W: FloatArray) -> FloatArray:
-            V = W * decay
-            return np.array([-1.5 * a * np.vdot(V, slope) for _, slopes in found for a, slope in slopes])
+    def grams(self, rows: Rows, features: Sequence[int | None], distances: TermDistances | None = None) -> FloatArray:
+        K: FloatArray = self.grams_pullback(rows, features, distances)[0]
+        return K
 
-        return K, pull
-
-    def grams(self, rows: Rows, features: tuple[int, ...]) -> FloatArray:
-        return self.grams_pullback(rows, features)[0]
-
-    def grams_pullback(self, rows: Rows, features: tuple[int, ...]) -> Pullback:
-        asked = self._asked(features[0])
-        if any(part.n_dims > len(part._free()) for part, _ in asked):  # distances that change with theta
-            return super().grams_pullback(rows, features)
-        terms = [(self._squares(part, rows, features, own), part.length_**-2.0) for part, own in asked]
+    def grams_pullback(
+        self, rows: Rows, features: Sequence[int | None], distances: TermDistances | None = None
+    ) -> Pullback:
+        if self._distances_change:
+            return self._grams_pullback_of_all(rows, features)
+        distances = TermDistances.of(self, rows) if distances is None else distances
+        weights = [part.length_**-2.0 for part, _ in self._terms]
+        squares_of = [distances.squares(i, features, takes) for i, (_, takes) in enumerate(self._terms)]
         total = np.zeros((len(features), len(rows), len(rows)))
-        for squared, weight in terms:
+        for squared, weight in zip(squares_of, weights, strict=True):
             total += squared * weight
         K, decay = gram_of(total)
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
             all_features = V.sum(axis=0)
-            free = [term for term, (part, _) in zip(terms, asked, strict=True) if part._free()]
+            free = [
+                term
+                for term, (part, _) in zip(zip(squares_of, weights, strict=True), self._terms, strict=True)
+                if part._free()
+            ]
             return np.array(
                 [3.0 * w * np.vdot(squared, V if squared.ndim == 3 else all_features) for squared, w in free]
             )
 
         return K, pull
 
-    def _squares(self, part: Distance, rows: Rows, features: tuple[int, ...], own: int | None) -> FloatArray:
-        """Squared distances of a term before its length: ``(F, n, n)``, or ``(n, n)`` if they serve all features.
+    def _grams_pullback_of_all(self, rows: Rows, features: Sequence[int | None]) -> Pullback:
+        """With the derivatives of distances that change with :attr:`theta`."""
+        gradients = [(part.squared_gradient(rows), takes) for part, takes in self._terms]
+        found = [[gradient(feature if takes else None) for gradient, takes in gradients] for feature in features]
+        K, decay = gram_of(np.stack([np.sum([squared for squared, _ in terms], axis=0) for terms in found]))
 
-        They are kept with the rows if those of all features are not too many.
-        """
-        differs = part.varies_by_feature or (isinstance(part, Rest) and own is not None)
+        def pull(W: FloatArray) -> FloatArray:
+            V = W * decay
+            pulled = [
+                [-1.5 * a * np.vdot(v, slope) for _, slopes in terms for a, slope in slopes]
+                for v, terms in zip(V, found, strict=True)
+            ]
+            return np.asarray(np.sum(pulled, axis=0))
 
-        def compute() -> FloatArray:
-            if not differs:
-                return part._squared(rows, rows, own, squares)
-            return np.stack([part._squared(rows, rows, feature, squares) for feature in features])
-
-        if differs and rows.n_features * len(rows) ** 2 > _KEPT:
-            return compute()
-        owners = part._measure
-        key = ("squares", type(part), features if differs else own is None, *map(id, owners))
-        return rows.once(key, owners, compute)
+        return K, pull
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        return gradient_of(self._asked(feature), Rows.of(X))
+        rows = Rows.of(X)
+        return gradient_of([part.squared_gradient(rows)(feature if takes else None) for part, takes in self._terms])
 
     def diagnostics(self) -> dict[str, Any]:
         learned = {name: value for name, value in vars(self).items() if name in ("nats_", "off_")}
@@ -173,3 +188,48 @@ class Matern(Composed):
             **{name: part.diagnostics() for name, part in self.terms_.items()},
             **{name.removesuffix("_"): value for name, value in learned.items()},
         }
+
+
+@dataclass(frozen=True, eq=False)
+class TermDistances:
+    """Squared distances of each term between some rows, before the lengths: they stay while lengths are learned.
+
+    Those of all features are stored unless they are many; then they are computed each time.
+    """
+
+    terms: tuple[tuple[ByFeature, bool], ...]  # and whether they may differ by feature
+    n_numbers: int
+    _stored: dict[Any, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kernel: Matern, rows: Rows) -> TermDistances:
+        terms = [
+            (part.squared_to(rows)(rows), part.varies_by_feature or isinstance(part, Rest)) for part, _ in kernel._terms
+        ]
+        return cls(tuple(terms), rows.n_features * len(rows) ** 2)
+
+    def without(self, i: int) -> TermDistances:
+        """Those of the other terms."""
+        return TermDistances(self.terms[:i] + self.terms[i + 1 :], self.n_numbers)
+
+    def squares(self, i: int, features: Sequence[int | None], takes: bool) -> FloatArray:
+        """``(F, n, n)``, or ``(n, n)`` if they are the same for all features; ``takes``: the feature matters."""
+        squared_of, differs = self.terms[i]
+        if not (differs and takes):
+            return squared_of(None)
+        key = (i, tuple(features))
+        if key in self._stored:
+            return self._stored[key]
+        found = np.stack([squared_of(feature) for feature in features])
+        if self.n_numbers <= _STORED:
+            self._stored[key] = found
+        return found
+
+
+def _of_sum(terms: Sequence[tuple[ByFeature, float, bool]], feature: int | None) -> FloatArray:
+    (first, length, takes), *others = terms
+    total = first(feature if takes else None) / length**2
+    term = np.empty_like(total)
+    for squared_of, length, takes in others:
+        total += np.divide(squared_of(feature if takes else None), length**2, out=term)
+    return matern(total)

@@ -43,6 +43,7 @@ Learned = float | Literal["auto", "evidence"]
 class _BoundaryKernel(Kernel):
     """Kernels of the form ``w(x)' G w(x')``; subclasses say what the weights are."""
 
+    needs_boundary = True
     lam: Learned
     normalize: bool
     # of a search over lam; not in files, which hold no graph
@@ -87,7 +88,7 @@ class _BoundaryKernel(Kernel):
 
     def settled(self) -> Self:
         """A copy with the factor of ``lam_`` itself, where a search has left a mean of several."""
-        twin = self.__sklearn_clone__()
+        twin = self.copy()
         if self._grid is not None:
             twin._take(factorize(self._grid.graph, self.lam_))
             twin._grid = FactorGrid(self._grid.graph, self._grid.start, _REACH)  # lets go of the factors
@@ -332,7 +333,7 @@ def settle(kernel: Kernel) -> Kernel:
     """A copy of a learned kernel in which every ``lam`` that was searched has its own factor; see :class:`WEG`."""
     if isinstance(kernel, _BoundaryKernel):
         return kernel.settled()
-    twin = kernel.__sklearn_clone__()
+    twin = kernel.copy()
     for name, value in vars(twin).items():
         if isinstance(value, Kernel):
             setattr(twin, name, settle(value))

@@ -15,10 +15,10 @@ from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.gp import NOISE_FLOOR
 from gpec.models import Model
-from gpec.pipeline.context import FitContext, FitInputs
-from gpec.pipeline.fitted import ExplainedSample, Observation, StageCache
+from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
+from gpec.pipeline.fitted import Observation, StageCache
 from gpec.pipeline.settings import Settings
-from gpec.runtime.blocks import Execution, one_blas_thread
+from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
 __all__ = ["explain_sample", "run_explainer"]
@@ -79,8 +79,7 @@ def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
     if answer.base_values is None:
         return None
     totals = answer.values.sum(axis=1) + answer.base_values
-    with one_blas_thread():  # also when loading, so that the bits agree
-        outputs = explained.outputs
+    outputs = model.outputs(explained.encoded) if explained.outputs is None else explained.outputs
     if model.is_regressor:
         tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
         return "output" if np.abs(totals - outputs).max() <= tolerance else None

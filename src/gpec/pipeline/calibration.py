@@ -87,7 +87,7 @@ def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:
             fitted = replace(fitted, observation=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
-        changed = _score_changes(fitted, fitted.context.rows(seen.rows[few]), known, nearby, there, now)
+        changed = _score_changes(fitted, fitted.rows(seen.rows[few]), known, nearby, there, now)
         similar = ConformityScores(changed, seen.draw.weights[few], fresh=False)
     loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
     return replace(fitted, calibration=Calibration(similar, value), loo_r2=loo_r2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -13,23 +13,24 @@ import pandas as pd
 from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
-from gpec.data import Groups, Rows, Schema
+from gpec.data import Groups, Schema
 from gpec.data._background import check_background
+from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
-from gpec.kernels import make_kernel
+from gpec.kernels import Kernel, make_kernel
 from gpec.models import Model
 from gpec.pipeline.settings import Settings
 from gpec.runtime.checkpoint import BlockCache, notes_in
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
-from gpec.runtime.state import to_state
+from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_state
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["FitContext", "FitInputs", "check_fit_inputs", "open_fit", "seed_of"]
+__all__ = ["ExplainedSample", "FitContext", "FitInputs", "check_fit_inputs", "open_fit", "seed_of"]
 
 _FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
 
@@ -50,10 +51,33 @@ class FitContext:
         if self.explainer is not None:
             self.explainer.groups_ = self.groups
 
-    def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1) -> Rows:
-        """Encoded rows as kernels see them; many are asked about on ``n_jobs`` threads."""
-        coordinates, model = self.groups.coordinates(self.schema), self.model.on_threads(n_jobs)
-        return Rows(self.schema.embed(Z, name), Z, coordinates, model.outputs, model.is_regressor, self.groups.members)
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the settings mean, not fitted; the number of outputs must be known."""
+        s = self.settings
+        return make_kernel(
+            s.kernel,
+            s.lam,
+            s.rho,
+            len(self.groups) * self.model.n_outputs,
+            shared=s.task_kernel is not None,
+            regression=self.model.is_regressor,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedSample:
+    """Rows to explain (encoded), in the order in which they were drawn, and how many rows each represents."""
+
+    rows: Annotated[FloatArray, Shape("explained", "column"), MAY_BE_MISSING]
+    weights: Annotated[FloatArray, Shape("explained"), Limits(least=0)]  # of mean 1
+    answers: Annotated[FloatArray | None, NOT_STORED] = None  # the model's, by which the rows were drawn
+    refined: tuple[int, ...] = ()  # where the rows of each refinement begin
+
+    def evenly_spaced(self, n: int) -> FloatArray:
+        """At most ``n`` of the rows explained in ``fit``."""
+        first = self.rows[: self.refined[0]] if self.refined else self.rows
+        return first[evenly_spaced(len(first), n)]
 
 
 @dataclass(frozen=True, eq=False)

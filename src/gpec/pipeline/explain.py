@@ -29,7 +29,6 @@ from gpec.typing import FloatArray
 
 __all__ = [
     "Intervals",
-    "encode_rows",
     "explain_rows",
     "latent",
     "make_explanation",
@@ -49,19 +48,14 @@ _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
-def encode_rows(fitted: Fitted, X: Any, n_jobs: int | None = 1) -> Rows:
-    """Rows given to ``explain``, checked and encoded."""
-    return fitted.context.rows(fitted.context.schema.encode(X), n_jobs=n_jobs)
-
-
 def open_checkpoint(
-    folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, rows: Rows, more: dict[str, str] | None = None
+    folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, Z: FloatArray, more: dict[str, str] | None = None
 ) -> AbstractContextManager[BlockCache | None]:
     """The checkpoint of this call, if there is one; raise if it belongs to another fit or other rows."""
     if folder is None:
         return nullcontext()
     fitted.model_fingerprint.require_same(fitted.context.model)
-    return BlockCache(folder, work, {**fitted.identity(), "the rows": fingerprint(rows.encoded), **(more or {})})
+    return BlockCache(folder, work, {**fitted.identity(), "the rows": fingerprint(Z), **(more or {})})
 
 
 def row_labels(X: Any) -> Any:
@@ -123,7 +117,7 @@ def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
     whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
 
     def block(part: slice) -> dict[str, Any]:
-        n, some = part.stop - part.start, rows[in_tiles(part)]
+        n, some = part.stop - part.start, fitted.with_effects(rows[part])[in_tiles(part) - part.start]
         found = [output_model.posterior.predict(some) for output_model in fitted.output_models]
         stacked = {name: np.stack([getattr(one, name)[:n] for one in found], axis=2) for name in whole}
         return {**stacked, "clamped": np.sum([one.clamped[:n] for one in found], axis=0)}
@@ -204,7 +198,7 @@ def make_explanation(
         diagnostics=diagnostics,
         rule=found.rule,
         row_names=row_names,
-        predictions=context.model.answers_of(rows.outputs) if fitted.similarity is not None else None,
+        predictions=context.model.answers_of(rows.require("outputs")) if fitted.similarity is not None else None,
     )
 
 

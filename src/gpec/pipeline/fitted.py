@@ -20,15 +20,15 @@ from gpec.intervals.conformal import Calibration
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
-from gpec.pipeline.context import FitContext
+from gpec.pipeline.context import ExplainedSample, FitContext
+from gpec.pipeline.rows import add_effects, make_rows
 from gpec.runtime.blocks import Execution
 from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, OneOf, Shape, to_state
+from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
 __all__ = [
-    "ExplainedSample",
     "Fitted",
     "ModelFingerprint",
     "Observation",
@@ -62,21 +62,6 @@ class ModelFingerprint:
                 f"The model is not the one that was fitted: its answers to {len(self.rows)} stored rows differ {how}. "
                 "Load with the original model, or fit again."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class ExplainedSample:
-    """Rows to explain (encoded), in the order in which they were drawn, and how many rows each stands for."""
-
-    rows: Annotated[FloatArray, Shape("explained", "column"), MAY_BE_MISSING]
-    weights: Annotated[FloatArray, Shape("explained"), Limits(least=0)]  # of mean 1
-    answers: Annotated[FloatArray | None, NOT_STORED] = None  # the model's, by which the rows were drawn
-    refined: tuple[int, ...] = ()  # where the rows of each refinement begin
-
-    def known_to(self, context: FitContext) -> Rows:
-        """The rows as kernels see them; the model is asked for those of each refinement apart, as it was then."""
-        parts = [context.rows(part, n_jobs=context.settings.n_jobs) for part in np.split(self.rows, self.refined)]
-        return parts[0] if len(parts) == 1 else Rows.join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +191,25 @@ class Fitted:
             "what is similar": fingerprint(self.context.settings.similar, lasting=True),
         }
 
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [output_model.kernel for output_model in self.output_models]
+
+    def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1, outputs: bool = False) -> Rows:
+        """Encoded rows with what intervals and kernels read, but for effects; with the model's outputs if asked for."""
+        outputs = outputs or self.observation.adds_up_to is not None or self.normalizer is not None
+        outputs = outputs or any(kernel.needs_outputs for kernel in self.kernels)
+        return make_rows(self.context, Z, outputs=outputs, name=name, n_jobs=n_jobs)
+
+    def rows_for(self, Z: FloatArray, kernel: Kernel) -> Rows:
+        """Encoded rows with all that a kernel, which may not be of this fit, reads."""
+        rows = make_rows(self.context, Z, outputs=kernel.needs_outputs)
+        return add_effects(self.context, rows, self.observation.draw, [kernel])
+
+    def with_effects(self, rows: Rows, n_jobs: int | None = 1) -> Rows:
+        """The same rows with effects, if kernels read them; for a block of rows at a time."""
+        return add_effects(self.context, rows, self.observation.draw, self.kernels, n_jobs)
+
     def was_explained(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""
         seen = {row.tobytes() for row in self.observation.rows}
@@ -223,7 +227,8 @@ class Fitted:
     def answers(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
         in_probability = self.observation.adds_up_to == "probability"
-        return self.context.model.answers_of(rows.outputs) if in_probability else rows.outputs
+        outputs = rows.require("outputs")
+        return self.context.model.answers_of(outputs) if in_probability else outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""

@@ -7,7 +7,7 @@ from gpec.data import Rows
 from gpec.geometry import GeodesicGraph
 from gpec.gp import Parameters, Posterior, learn_kernel, make_posterior
 from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
-from gpec.kernels import Kernel, make_kernel
+from gpec.kernels import Kernel
 from gpec.pipeline.context import FitContext, FitInputs
 from gpec.pipeline.fitted import Observation, StageCache
 from gpec.runtime.blocks import one_blas_thread
@@ -40,19 +40,10 @@ def fit_kernel(
     inputs: FitInputs, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int, start: Kernel | None
 ) -> Kernel:
     """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
-    s, values = inputs.context.settings, observation.attribution.values
-    kernel = make_kernel(
-        s.kernel,
-        s.lam,
-        s.rho,
-        values.shape[1] * values.shape[2],
-        shared=s.task_kernel is not None,
-        regression=inputs.context.model.is_regressor,
-    )
     with one_blas_thread():
-        kernel = kernel.__sklearn_clone__().fit(graph, rows)
-        Y, U = values[:, :, output], observation.U[:, :, output]
-        return learn_kernel(kernel, rows, Y, U, s.output_scale, start)
+        kernel = inputs.context.kernel.copy().fit(graph, rows)
+        Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+        return learn_kernel(kernel, rows, Y, U, inputs.context.settings.output_scale, start)
 
 
 def fit_posterior(

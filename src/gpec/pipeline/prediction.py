@@ -21,7 +21,8 @@ import numpy as np
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
-from gpec.pipeline.fitted import Fitted, OutputModel
+from gpec.gp._linalg import PairPosterior
+from gpec.pipeline.fitted import Fitted
 from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
 
@@ -59,19 +60,22 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
 
     def block(part: slice) -> dict[str, FloatArray]:
         at = in_tiles(part)
-        rows, some = X[at], {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
-        asked = fitted.context.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
-        others = asked[
-            ((at - part.start)[:, None] * K + np.arange(K)).ravel()
-        ]  # those that fill up are not asked about
+        place = at - part.start  # rows that fill up the last tile are copies: the model is not called for them
+        some = {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
+        rows = fitted.with_effects(X[part])[place]
+        nearby = fitted.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
+        others = fitted.with_effects(nearby)[(place[:, None] * K + np.arange(K)).ravel()]
         same = _the_row_itself(similar[at], Z[at])
         for c, output_model in enumerate(fitted.output_models):
             y, u = answer.values[at, :, c], own_noise[at, :, c]
             total = _total(fitted, rows, others, answer, at, c)
-            mean, variance = _given(output_model, rows, others, y, u, known[at], total, noisy=True)
+            posterior = output_model.posterior
+            nugget = posterior.scale * posterior.parameters.nugget
+            found, without_noise = posterior.pairs(rows, others)
+            mean, variance = _given(found, y, nugget + u, known[at], total)
             quiet = variance
-            if u.any() or output_model.posterior.U.any():
-                quiet = _given(output_model, rows, others, y, np.zeros_like(u), known[at], total, noisy=False)[1]
+            if u.any() or posterior.U.any():
+                quiet = _given(without_noise, y, nugget + 0.0 * u, known[at], total)[1]
             change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least[:, c]))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
@@ -127,23 +131,17 @@ def _least_variance(fitted: Fitted) -> FloatArray:
 
 
 def _given(
-    output_model: OutputModel,
-    rows: Rows,
-    others: Rows,
-    y: FloatArray,
-    u: FloatArray,
-    known: BoolArray,
-    total: FloatArray | None,
-    noisy: bool,
+    found: PairPosterior, y: FloatArray, noise: FloatArray, known: BoolArray, total: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows."""
-    found = output_model.posterior.pairs(rows, others, noisy=noisy)
-    g = output_model.posterior.scale * output_model.posterior.parameters.nugget
-    own = found.variance + g + u
+    """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows.
+
+    ``noise (n, d)`` is the nugget and the explainer's variance.
+    """
+    own = found.variance + noise
     observed = (own[:, None] > 0) & ~known[:, None, None]
     weight = np.divide(found.covariance, own[:, None], out=np.zeros_like(found.covariance), where=observed)
     mean = found.similar_mean + weight * (y - found.mean)[:, None]
-    variance = np.maximum(found.similar_variance + (g + u)[:, None] - weight * found.covariance, 0.0)
+    variance = np.maximum(found.similar_variance + noise[:, None] - weight * found.covariance, 0.0)
     if total is not None:
         share, left = _shares(variance, axis=2)
         mean, variance = mean + share * (total - mean.sum(axis=2))[:, :, None], left

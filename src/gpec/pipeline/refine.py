@@ -13,8 +13,9 @@ from gpec.gp.tasks import TaskPosterior
 from gpec.intervals.rules import Value
 from gpec.pipeline.acquisition import choose_rows
 from gpec.pipeline.calibration import loo_calibrate
+from gpec.pipeline.context import ExplainedSample
 from gpec.pipeline.explain import explain_rows, value_intervals
-from gpec.pipeline.fitted import ExplainedSample, Fitted, OutputModel
+from gpec.pipeline.fitted import Fitted, OutputModel
 from gpec.pipeline.gaussian_process import fit_posterior
 from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import stream
@@ -48,7 +49,9 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitt
         return fitted, candidates
     with one_blas_thread():
         posteriors = [output_model.posterior for output_model in fitted.output_models]
-        wanted, offered = (context.rows(part, n_jobs=now.n_jobs) for part in (targets, candidates))
+        wanted, offered = (
+            fitted.with_effects(fitted.rows(part, n_jobs=now.n_jobs), now.n_jobs) for part in (targets, candidates)
+        )
         chosen = choose_rows(posteriors, seen.U.mean(axis=0), wanted, offered, n)
     return extended(fitted, candidates[chosen], now), candidates[chosen]
 
@@ -66,7 +69,8 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
         (*seen.draw.refined, len(seen.rows)),
     )
     observation = replace(seen, draw=draw, attribution=Attribution.join([seen.attribution, answer]), U=U)
-    rows, output_models = Rows.join([fitted.output_models[0].posterior.rows, context.rows(Z, n_jobs=now.n_jobs)]), []
+    new = fitted.with_effects(fitted.rows(Z, n_jobs=now.n_jobs), now.n_jobs)
+    rows, output_models = Rows.join([fitted.output_models[0].posterior.rows, new]), []
     for output, (graph, kernel, learned) in enumerate(
         (one.graph, one.kernel, one.posterior) for one in fitted.output_models
     ):

@@ -12,6 +12,7 @@ from gpec.models import Model
 from gpec.pipeline.context import FitContext
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedFit
 from gpec.pipeline.gaussian_process import fit_posterior
+from gpec.pipeline.rows import explained_rows
 from gpec.pipeline.settings import Settings
 from gpec.similar import FunctionOfRows, SimilarFunction, make_similar
 
@@ -30,9 +31,9 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)
-    rows, output_models = observation.draw.known_to(context), []
-    for output, one in enumerate(saved.output_models):
-        kernel = Kernel.from_state(one.kernel)
+    kernels = [Kernel.from_state(one.kernel) for one in saved.output_models]
+    rows, output_models = explained_rows(context, observation.draw, kernels), []
+    for output, (kernel, one) in enumerate(zip(kernels, saved.output_models, strict=True)):
         posterior = fit_posterior(context, kernel, rows, observation, output, one.parameters, one.tasks)
         output_models.append(OutputModel(one.graph, kernel, posterior))
     similarity, again = saved.similarity, make_similar(settings.similar)

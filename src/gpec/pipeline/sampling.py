@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from gpec.pipeline.cached_model import with_cache
-from gpec.pipeline.context import FitInputs
-from gpec.pipeline.fitted import ExplainedSample, StageCache
+from gpec.pipeline.context import ExplainedSample, FitInputs
+from gpec.pipeline.fitted import StageCache
 from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray

@@ -111,17 +111,17 @@ class _Sheet:
     schema: Schema
     points: FloatArray
     graph: GeodesicGraph
-    rows: Callable[[FloatArray], Rows]  # encoded rows as kernels see them
+    rows: Callable[[FloatArray, Kernel], Rows]  # encoded rows as a kernel reads them
     own: Kernel | None = None  # that a GPEC has fitted
     names: tuple[str, ...] = ()  # that the GPEC attributes to
-    explained: Rows | None = None
+    explained: FloatArray | None = None
 
     def path(self, ends: Any) -> IntArray:
         """Points from the one nearest to the first row to the one nearest to the second."""
         Z = self.schema.encode(_rows(ends), "ends")
         if len(Z) != 2:
             raise InputError(f"ends has {len(Z)} rows; give the two between which the way is drawn.")
-        start, stop = cKDTree(self.graph.points).query(self.rows(Z).embedded)[1].tolist()
+        start, stop = cKDTree(self.graph.points).query(self.schema.embed(Z, "ends"))[1].tolist()
         return self.graph.path(start, stop)
 
 
@@ -138,10 +138,8 @@ def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
     points = fitted.boundary.of(chosen).points
     # the graph keeps the first of points that lie together
     first = cKDTree(context.schema.embed(points, "boundary")).query(layer.graph.points)[1]
-    explained = context.rows(fitted.observation.rows)
-    return _Sheet(
-        context.schema, points[first], layer.graph, context.rows, layer.kernel, tuple(context.groups.names), explained
-    )
+    names, explained = tuple(context.groups.names), fitted.observation.rows
+    return _Sheet(context.schema, points[first], layer.graph, fitted.rows_for, layer.kernel, names, explained)
 
 
 def _of_points(points: Any, output: Any) -> _Sheet:
@@ -158,13 +156,14 @@ def _of_points(points: Any, output: Any) -> _Sheet:
             f"boundary draws a fitted GPEC, a BoundarySample, a GeodesicGraph or an array, got {type(points).__name__}."
         ) from error
     schema, encoded = Schema.learn(graph.points, standardize=False)
-    return _Sheet(schema, encoded, graph, Rows.of)
+    return _Sheet(schema, encoded, graph, lambda Z, _: Rows.of(Z))
 
 
 def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[FloatArray, FloatArray], FloatArray]:
     """A function of ``m`` centres and ``n`` rows, encoded, that gives their similarity ``(n, m)``."""
     if kernel is not None or sheet.own is None:
-        used: Kernel = (WEG() if kernel is None else kernel.__sklearn_clone__()).fit(sheet.graph, sheet.explained)
+        used: Kernel = WEG() if kernel is None else kernel.copy()
+        used.fit(sheet.graph, None if sheet.explained is None else sheet.rows(sheet.explained, used))
     else:
         used = sheet.own
     place = None
@@ -176,8 +175,8 @@ def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[Flo
         place = position_of(feature, sheet.names)
 
     def similarity(centers: FloatArray, cells: FloatArray) -> FloatArray:
-        middle = sheet.rows(centers)
-        K, diagonal = used.cross_to(middle, place)(sheet.rows(cells))
+        middle = sheet.rows(centers, used)
+        K, diagonal = used.cross_to(middle, place)(sheet.rows(cells, used))
         return np.asarray(K / np.sqrt(np.outer(diagonal, used.diag(middle, place))))
 
     return similarity
