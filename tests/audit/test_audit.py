@@ -202,7 +202,7 @@ def test_posterior(name, explainer):
     """What the explainer would answer: the posterior of each feature, its noise, and the sum where it is known."""
     g, case = fitted(name, explainer), MAKERS[name]()
     context, seen, rows = g._fitted.context, g._fitted.observation, case.X[40:46]
-    X, Q = (context.rows(context.schema.encode(rows)) for rows in (g.X_explained_, rows))
+    X, Q = (g._fitted.with_effects(g._fitted.rows(context.schema.encode(rows))) for rows in (g.X_explained_, rows))
     e = g.explain(rows, attribution="posterior")
     Y, U = outputs(g.attributions_.values), outputs(g.attributions_.variance)
     kernels, posteriors = ((part,) if Y.shape[2] == 1 else part for part in (g.kernel_, g.posterior_))

@@ -123,24 +123,24 @@ class Matern(Composed):
     def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
         return next(self.paired_each(X, Y, (feature,)))
 
-    def distances(self, rows: Rows) -> TermDistances | None:
-        return None if self._distances_change else TermDistances.of(self, rows)
+    def distances(self, rows: Rows) -> _TermDistances | None:
+        return None if self._distances_change else _TermDistances.of(self, rows)
 
     @property
     def _distances_change(self) -> bool:
         """Whether a term's distance itself has free parameters."""
         return any(part.n_dims > len(part._free()) for part, _ in self._terms)
 
-    def grams(self, rows: Rows, features: Sequence[int | None], distances: TermDistances | None = None) -> FloatArray:
+    def grams(self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None) -> FloatArray:
         K: FloatArray = self.grams_pullback(rows, features, distances)[0]
         return K
 
     def grams_pullback(
-        self, rows: Rows, features: Sequence[int | None], distances: TermDistances | None = None
+        self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None
     ) -> Pullback:
         if self._distances_change:
             return self._grams_pullback_of_all(rows, features)
-        distances = TermDistances.of(self, rows) if distances is None else distances
+        distances = _TermDistances.of(self, rows) if distances is None else distances
         weights = [part.length_**-2.0 for part, _ in self._terms]
         squares_of = [distances.squares(i, features, takes) for i, (_, takes) in enumerate(self._terms)]
         total = np.zeros((len(features), len(rows), len(rows)))
@@ -191,7 +191,7 @@ class Matern(Composed):
 
 
 @dataclass(frozen=True, eq=False)
-class TermDistances:
+class _TermDistances:
     """Squared distances of each term between some rows, before the lengths: they stay while lengths are learned.
 
     Those of all features are stored unless they are many; then they are computed each time.
@@ -202,15 +202,15 @@ class TermDistances:
     _stored: dict[Any, FloatArray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kernel: Matern, rows: Rows) -> TermDistances:
+    def of(cls, kernel: Matern, rows: Rows) -> _TermDistances:
         terms = [
             (part.squared_to(rows)(rows), part.varies_by_feature or isinstance(part, Rest)) for part, _ in kernel._terms
         ]
         return cls(tuple(terms), rows.n_features * len(rows) ** 2)
 
-    def without(self, i: int) -> TermDistances:
+    def without(self, i: int) -> _TermDistances:
         """Those of the other terms."""
-        return TermDistances(self.terms[:i] + self.terms[i + 1 :], self.n_numbers)
+        return _TermDistances(self.terms[:i] + self.terms[i + 1 :], self.n_numbers)
 
     def squares(self, i: int, features: Sequence[int | None], takes: bool) -> FloatArray:
         """``(F, n, n)``, or ``(n, n)`` if they are the same for all features; ``takes``: the feature matters."""
