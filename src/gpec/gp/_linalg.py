@@ -39,13 +39,9 @@ __all__ = [
     "LowRankCholesky",
     "LowRankSpectral",
     "PairPosterior",
-    "Rotation",
     "Spectral",
     "VarianceFactor",
 ]
-
-# Signs and arrays (n, q): the sum of sign * V V' is a covariance of n rows.
-SignedParts = list[tuple[float, FloatArray]]
 
 
 class VarianceFactor:
@@ -94,11 +90,11 @@ class Covariance(ABC):
         return y
 
     def reduction(self, cross: CrossCovariance) -> FloatArray:
-        return VarianceFactor(*self.factor(cross)).diagonal()[:, None]
+        return self.factor(cross).diagonal()[:, None]
 
     @abstractmethod
-    def factor(self, cross: CrossCovariance, column: int = 0) -> SignedParts:
-        """``V``, in signed parts, with ``k(x, X) A^-1 k(X, x') = V V'``."""
+    def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
+        """``V`` with ``k(x, X) A^-1 k(X, x') = V V'``."""
 
 
 class Spectral(Covariance):
@@ -129,8 +125,8 @@ class Spectral(Covariance):
     def reduction(self, cross: CrossCovariance) -> FloatArray:
         return np.asarray(cross.projected**2 @ self.squared)
 
-    def factor(self, cross: CrossCovariance, column: int = 0) -> SignedParts:
-        return [(1.0, cross.projected * np.sqrt(self.squared[:, column]))]
+    def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
+        return VarianceFactor((1.0, cross.projected * np.sqrt(self.squared[:, column])))
 
     @Lazy
     def squared(self) -> FloatArray:
@@ -174,8 +170,8 @@ class Cholesky(Covariance):
         inverse = self.whiten(np.eye(len(self.L)))
         return np.asarray(np.einsum("ij,ij->j", inverse, inverse))[:, None]
 
-    def factor(self, cross: CrossCovariance, column: int = 0) -> SignedParts:
-        return [(1.0, self.whiten(cross.k.T).T)]
+    def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
+        return VarianceFactor((1.0, self.whiten(cross.k.T).T))
 
 
 class _LowRank(Covariance):
@@ -223,8 +219,8 @@ class LowRankSpectral(_LowRank):
     def reduction(self, cross: CrossCovariance) -> FloatArray:
         return np.asarray(cross.projected**2 @ (self.gram.values[:, None] * self.w))
 
-    def factor(self, cross: CrossCovariance, column: int = 0) -> SignedParts:
-        return [(1.0, cross.projected * np.sqrt(self.gram.values * self.w[:, column]))]
+    def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
+        return VarianceFactor((1.0, cross.projected * np.sqrt(self.gram.values * self.w[:, column])))
 
 
 class LowRankCholesky(_LowRank):
@@ -241,8 +237,8 @@ class LowRankCholesky(_LowRank):
         white = solve_triangular(self.R, Z.T, lower=True)
         return np.asarray(np.einsum("ij,ij->j", white, white))[:, None]
 
-    def factor(self, cross: CrossCovariance, column: int = 0) -> SignedParts:
-        return [(1.0, cross.k), (-1.0, solve_triangular(self.R, cross.k.T, lower=True).T)]
+    def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
+        return VarianceFactor((1.0, cross.k), (-1.0, solve_triangular(self.R, cross.k.T, lower=True).T))
 
 
 class FlatMean:
@@ -296,12 +292,14 @@ class FlatMean:
 
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
         """The same between rows, for one column."""
-        parts = self.A.factor(cross, column)
-        if self.free:
-            some = [column % len(self.precision)]
-            of_mean = 1.0 - cross.k @ self._weights_of_mean[:, some]
-            parts = [*parts, (-1.0, of_mean / np.sqrt(self.precision[some]))]
-        return VarianceFactor(*parts)
+        V, one = self.A.factor(cross, column), [column % len(self.precision)]
+        return (
+            self._less_mean(V, 1.0 - cross.k @ self._weights_of_mean[:, one], self.precision[one]) if self.free else V
+        )
+
+    def _less_mean(self, V: VarianceFactor, gap: FloatArray, precision: FloatArray) -> VarianceFactor:
+        """The factor with the uncertainty of the mean."""
+        return VarianceFactor(*V.parts, (-1.0, gap / np.sqrt(precision)))
 
     def diag(self) -> FloatArray:
         """The diagonal of ``P``."""
@@ -311,58 +309,42 @@ class FlatMean:
         """Residuals and their variance, each row predicted from all others (R&W, Eq. 5.12)."""
         diagonal = self.diag()
         solved = self.A.solve(self.residual(self.A.coordinates(y)))
-        return solved / diagonal, np.broadcast_to(1.0 / diagonal, solved.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class Rotation:
-    """``H^-1/2 T H^-1/2 = V diag(t) V'`` of features with correlation ``T`` and noise ``H = diag(h)``.
-
-    ``W = H^-1/2 V`` makes the columns of ``Y W`` independent, with covariance ``t_j K + I``; ``back = W^-T``.
-    """
-
-    values: FloatArray
-    W: FloatArray
-    back: FloatArray
-
-    @classmethod
-    def of(cls, T: FloatArray, h: FloatArray) -> Rotation:
-        root = np.sqrt(h)[:, None]
-        t, V = eigh(T / root / root.T, driver="evd")
-        return cls(np.maximum(t, 0.0), V / root, V * root)
+        return solved / diagonal, 1.0 / diagonal
 
 
 class Kronecker(FlatMean):
     r"""Dependent features that share a kernel matrix, with noise ``h (d,)`` that is the same at all rows.
 
-    One feature after the other, the covariance is ``A = T (x) K + diag(h) (x) I``, and with :class:`Rotation`
+    One feature after the other, the covariance is ``A = T (x) K + H (x) I`` with the correlation ``T`` between features
+    and ``H = diag(h)``. With ``H^-1/2 T H^-1/2 = V diag(t) V'`` and ``W = H^-1/2 V``,
 
-        A^-1 = (W (x) Q) diag(1 / (1 + t q)) (W (x) Q)':
+        A^-1 = (W (x) Q) diag(1 / (1 + t q)) (W (x) Q)'.
 
-    each feature is a sum of independent processes, with the coefficients in a row of ``back``.
+    So the columns of ``Y W`` are independent, with covariances ``t_j K + I``, and each feature is a sum of them with
+    the coefficients in a row of ``back = W^-T``.
     """
 
     def __init__(self, spectrum: Spectrum, T: FloatArray, h: FloatArray, free: bool) -> None:
-        self.rotation = Rotation.of(T, h)
-        super().__init__(Spectral(spectrum, 1.0, self.rotation.values), free)
+        root = np.sqrt(h)[:, None]
+        t, V = eigh(T / root / root.T, driver="evd")
+        self.W, self.back = V / root, V * root
+        super().__init__(Spectral(spectrum, 1.0, np.maximum(t, 0.0)), free)
 
     def fit(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, weights = super().fit(y @ self.rotation.W)
-        return self.rotation.back @ np.broadcast_to(mean, len(self.rotation.values)), weights @ self.rotation.back.T
+        mean, weights = super().fit(y @ self.W)
+        return self.back @ mean, weights @ self.back.T
 
     def variance_reduction(self, cross: CrossCovariance) -> FloatArray:
-        return np.asarray(super().variance_reduction(cross) @ (self.rotation.back**2).T)
+        return np.asarray(super().variance_reduction(cross) @ (self.back**2).T)
 
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
-        of_process = self.rotation.back[column]
-        V = cross.projected * np.sqrt(self.A.squared @ of_process**2)
-        return VarianceFactor(
-            (1.0, V), *([(-1.0, self.gap(cross) * of_process / np.sqrt(self.precision))] if self.free else [])
-        )
+        of_column = self.back[column]
+        V = VarianceFactor((1.0, cross.projected * np.sqrt(self.A.squared @ of_column**2)))
+        return self._less_mean(V, self.gap(cross) * of_column, self.precision) if self.free else V
 
     def leave_one_out(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        residual, variance = super().leave_one_out(y @ self.rotation.W)
-        return residual @ self.rotation.back.T, variance @ (self.rotation.back**2).T
+        residual, variance = super().leave_one_out(y @ self.W)
+        return residual @ self.back.T, variance @ (self.back**2).T
 
 
 class JointFlatMean(FlatMean):
@@ -399,8 +381,8 @@ class JointFlatMean(FlatMean):
         return self._projected(cross.k @ self._white[:, column * N : (column + 1) * N].T, self.unit[:, column])
 
     def _projected(self, V: FloatArray, unit: FloatArray | float) -> VarianceFactor:
-        of_mean = [(-1.0, (unit - V @ self.A.ones) / np.sqrt(self.precision))] if self.free else []
-        return VarianceFactor((1.0, V), *of_mean)
+        factor = VarianceFactor((1.0, V))
+        return self._less_mean(factor, unit - V @ self.A.ones, self.precision) if self.free else factor
 
     def leave_one_out(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """All features of a row are left out together, so that blocks of ``P`` take the place of its diagonal."""

@@ -20,7 +20,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import gammaln
 
 from gpec.gp._gram import Gram
-from gpec.gp._linalg import FlatMean, Rotation, Spectral
+from gpec.gp._linalg import FlatMean, Kronecker, Spectral
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.typing import FloatArray, IntArray
 
@@ -73,9 +73,8 @@ class JointEvidence:
         """In nats, at the correlation ``T`` of all features."""
         if not len(self.varies):
             return 0.0
-        rotation = Rotation.of(T[np.ix_(self.varies, self.varies)], self.h)
-        P = FlatMean(Spectral(self.spectrum, 1.0, rotation.values), self.free_mean)
-        return -0.5 * (self._constant + float((P.logdet() + P.inv_quad(self._z @ rotation.W)).sum()))
+        P = Kronecker(self.spectrum, T[np.ix_(self.varies, self.varies)], self.h, self.free_mean)
+        return -0.5 * (self._constant + float((P.logdet() + P.inv_quad(self._z @ P.W)).sum()))
 
     def best_weight(self, T: FloatArray) -> tuple[float, float]:
         """The weight of ``T`` against independence that has the highest evidence, and that evidence."""

@@ -66,40 +66,43 @@ class LeaveOneOut:
     variance: FloatArray
 
 
+@dataclass(eq=False)
 class _FeatureGroup:
-    """Features that share a kernel matrix, each in units of the root of its scale."""
+    """Features that share a kernel matrix, with attributions ``y (N, d)`` in units of the root of their scales."""
 
-    def __init__(
-        self, features: IntArray, gram: Gram, y: FloatArray, noisy: Conditioned, noise_free: Conditioned
-    ) -> None:
-        self.features, self.gram, self.y, self._noisy, self._noise_free = features, gram, y, noisy, noise_free
-        parts = [P.fit(y[:, columns]) for columns, P in noisy]
-        order = np.argsort(np.concatenate([columns for columns, _ in noisy]))
-        self.mean = np.concatenate([np.broadcast_to(m, w.shape[1]) for m, w in parts])[order]
-        self.weights = np.hstack([weights for _, weights in parts])[:, order]
-        gram.forget()
+    features: IntArray
+    gram: Gram
+    y: FloatArray
+    noisy: Conditioned
+    noise_free: Conditioned
+    condition: float
+
+    def __post_init__(self) -> None:
+        means, weights = zip(*(P.fit(self.y[:, columns]) for columns, P in self.noisy), strict=True)
+        order = np.argsort(np.concatenate([columns for columns, _ in self.noisy]))
+        self.mean, self.weights = np.concatenate(means)[order], np.hstack(weights)[:, order]
+        self.gram.forget()
 
     def mean_at(self, cross: CrossCovariance) -> FloatArray:
         """R&W, Eqs. 2.25 and 2.42."""
         return np.asarray(self.mean + cross.k @ self.weights)
 
-    def prior_variance(self, cross: CrossCovariance) -> FloatArray:
-        return np.repeat(cross.diagonal[:, None], len(self.features), axis=1)
+    def predict(self, cross: CrossCovariance) -> tuple[FloatArray, ...]:
+        """Mean, prior variance, and its reduction as if the attributions had no noise and with it, all ``(n, d)``."""
+        prior = np.repeat(cross.diagonal[:, None], len(self.features), axis=1)
+        noise_free = self._reduction(cross, self.noise_free)
+        noisy = noise_free if self.noisy is self.noise_free else self._reduction(cross, self.noisy)
+        return self.mean_at(cross), prior, noise_free, noisy
 
-    def variance_reductions(self, cross: CrossCovariance) -> tuple[FloatArray, FloatArray]:
-        """By how much the attributions lower the prior variance, with their noise and as if they had none."""
-        noise_free = self._reduction(self._noise_free, cross)
-        return noise_free if self._noisy is self._noise_free else self._reduction(self._noisy, cross), noise_free
-
-    def _reduction(self, conditioned: Conditioned, cross: CrossCovariance) -> FloatArray:
+    def _reduction(self, cross: CrossCovariance, conditioned: Conditioned) -> FloatArray:
         found = np.empty((len(cross.k), len(self.features)))
         for columns, P in conditioned:
             found[:, columns] = P.variance_reduction(cross)
         return found
 
     def factor(self, cross: CrossCovariance, column: int, noisy: bool = True) -> VarianceFactor:
-        """The same between rows, for one of the features."""
-        conditioned = self._noisy if noisy else self._noise_free
+        """The reduction between rows, for one of the features."""
+        conditioned = self.noisy if noisy else self.noise_free
         columns, P = next((columns, P) for columns, P in conditioned if column in columns)
         return P.factor(cross, int(np.flatnonzero(columns == column)[0]))
 
@@ -118,7 +121,7 @@ class _FeatureGroup:
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         residual, variance = np.empty_like(self.y), np.empty_like(self.y)
-        for columns, P in self._noisy:
+        for columns, P in self.noisy:
             residual[:, columns], variance[:, columns] = P.leave_one_out(self.y[:, columns])
         self.gram.forget()
         return residual, variance
@@ -167,7 +170,7 @@ class Posterior(ABC):
         self._groups = [self._group(features, gram) for features, gram in grams]
         self._order = np.argsort(np.concatenate([group.features for group in self._groups]))
         self.mean = np.sqrt(self._scale) * self._gather([group.mean for group in self._groups])
-        self._condition = self._gather([self._conditions(group) for group in self._groups])
+        self._condition = self._gather([np.full(len(group.features), group.condition) for group in self._groups])
 
     @abstractmethod
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
@@ -183,15 +186,11 @@ class Posterior(ABC):
         )
         noise_free = self._conditioned(features, gram, nuggets)
         noisy = self._conditioned(features, gram, with_noise) if self._noisy[features].any() else noise_free
-        return _FeatureGroup(features, gram, self.Y[:, features] / np.sqrt(scale), noisy, noise_free)
+        condition = 1.0 + self._largest_eigenvalue(features, gram) / float(nuggets.min())
+        return _FeatureGroup(features, gram, self.Y[:, features] / np.sqrt(scale), noisy, noise_free, condition)
 
-    def _conditions(self, group: _FeatureGroup) -> FloatArray:
-        least = float(np.maximum(self.parameters.nugget[group.features], LEAST_NUGGET).min()) + JITTER
-        least += group.gram.residual
-        return np.full(len(group.features), (self._largest_eigenvalue(group) + least) / least)
-
-    def _largest_eigenvalue(self, group: _FeatureGroup) -> float:
-        return group.gram.largest_eigenvalue
+    def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
+        return gram.largest_eigenvalue
 
     @property
     def scale(self) -> FloatArray:
@@ -203,9 +202,8 @@ class Posterior(ABC):
 
     def predict(self, X: Any) -> Prediction:
         """Mean and variance of the latent explanation at other rows (R&W, Alg. 2.1, lines 4 to 6)."""
-        mean, prior, reduction, noise_free = self._collect(
-            (group.mean_at(cross), group.prior_variance(cross), *group.variance_reductions(cross))
-            for group, cross in self._crosses(Rows.of(X))
+        mean, prior, noise_free, reduction = self._collect(
+            group.predict(cross) for group, cross in self._crosses(Rows.of(X))
         )
         boundary, clamped = self._variance(prior, noise_free)
         noise = np.zeros_like(boundary)

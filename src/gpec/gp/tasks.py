@@ -117,9 +117,9 @@ class TaskPosterior(ExactPosterior):
             )
         return [(columns, JointFlatMean(gram.matrix, T, h, free_mean))]
 
-    def _largest_eigenvalue(self, group: Any) -> float:
-        T = self._T[np.ix_(group.features, group.features)]
-        return super()._largest_eigenvalue(group) * float(np.linalg.eigvalsh(T).max())
+    def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
+        T = self._T[np.ix_(features, features)]
+        return super()._largest_eigenvalue(features, gram) * float(np.linalg.eigvalsh(T).max())
 
 
 def make_task_posterior(
