@@ -13,11 +13,11 @@ def test_a_best_scale_beyond_the_range_leaves_the_grid_as_it_is(best):
     """Where nothing is known of the scale, its root is equally likely to be anything."""
     seen = []
 
-    def flat(t):
+    def flat(t, nugget):
         seen.append(t)
         return np.zeros(1)
 
-    mean = _average_scale(flat, np.array([best]))
+    mean, _ = _average_scale(flat, np.array([best]), np.ones(1))
     np.testing.assert_allclose(np.concatenate(seen), GRID)
     np.testing.assert_allclose(mean, (GRID**1.5).sum() / (GRID**0.5).sum())
 
@@ -26,11 +26,11 @@ def test_a_best_scale_beyond_the_range_leaves_the_grid_as_it_is(best):
 def test_a_best_scale_within_the_range_is_one_of_the_grid(best):
     seen = []
 
-    def flat(t):
+    def flat(t, nugget):
         seen.append(t)
         return np.zeros(1)
 
-    _average_scale(flat, np.array([best]))
+    _average_scale(flat, np.array([best]), np.ones(1))
     nodes = np.concatenate(seen)
     assert np.abs(nodes / best - 1).min() < 1e-12
     np.testing.assert_allclose(nodes[1:] / nodes[:-1], GRID[1] / GRID[0])
@@ -38,5 +38,6 @@ def test_a_best_scale_within_the_range_is_one_of_the_grid(best):
 
 def test_a_sharp_likelihood_leaves_its_best_scale():
     best = np.array([0.3, 0.02])
-    mean = _average_scale(lambda t: 1e6 * np.log(t / best) ** 2, best)
+    mean, nugget = _average_scale(lambda t, _: 1e6 * np.log(t / best) ** 2, best, np.array([0.5, 2.0]))
     np.testing.assert_allclose(mean, best)
+    np.testing.assert_allclose(nugget, [0.5, 2.0])

@@ -6,9 +6,9 @@ from scipy.linalg import null_space
 from scipy.optimize import OptimizeResult, approx_fprime
 from scipy.stats import multivariate_normal
 
-from gpec.gp import evidence, fit_parameters
+from gpec.gp import _reml, fit_parameters
 from gpec.gp._gram import Spectrum
-from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, _least_points
+from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, _minimize_each
 from gpec.kernels import RBF
 
 
@@ -126,8 +126,8 @@ class TestVaryingNoise:
             caught.append((objective, options))
             return OptimizeResult(x=x0, fun=objective(x0)[0])
 
-        monkeypatch.setattr(evidence, "minimize", catch)
-        evidence._varying_noise(K, y, u, np.array([1.0, 0.1]))
+        monkeypatch.setattr(_reml, "minimize", catch)
+        _reml.VaryingNoiseREML(K, y, u).best(np.array([1.0, 0.1]))
         objective, options = caught[0]
         assert options["jac"] is True
         value = contrasts(K, y, u)
@@ -182,15 +182,15 @@ class TestSearch:
         def two_wells(x):
             return np.minimum((x + 3) ** 2, 5 * (x - 6.2) ** 2 - 1)
 
-        np.testing.assert_allclose(_least_points(two_wells, -10, 10, 1), [6.2], atol=1e-4)
+        np.testing.assert_allclose(_minimize_each(two_wells, -10, 10, 1), [6.2], atol=1e-4)
         # and minima at the ends
-        np.testing.assert_allclose(_least_points(lambda x: x, -1, 1, 1), [-1], atol=1e-4)
-        np.testing.assert_allclose(_least_points(lambda x: -x, -1, 1, 1), [1], atol=1e-4)
+        np.testing.assert_allclose(_minimize_each(lambda x: x, -1, 1, 1), [-1], atol=1e-4)
+        np.testing.assert_allclose(_minimize_each(lambda x: -x, -1, 1, 1), [1], atol=1e-4)
 
     def test_several_functions_at_once(self):
         centers = np.array([-3.3, 0.0, 1.7, 9.9])
-        np.testing.assert_allclose(_least_points(lambda x: (x - centers) ** 2, -10, 10, 4), centers, atol=1e-4)
+        np.testing.assert_allclose(_minimize_each(lambda x: (x - centers) ** 2, -10, 10, 4), centers, atol=1e-4)
 
     def test_values_that_are_not_allowed(self):
-        found = _least_points(lambda x: np.where(x > 0.35, (x + 1) ** 2, np.inf), -10, 10, 2)
+        found = _minimize_each(lambda x: np.where(x > 0.35, (x + 1) ** 2, np.inf), -10, 10, 2)
         np.testing.assert_allclose(found, 0.35, atol=1e-4)

@@ -12,8 +12,9 @@ With ``A = K + diag(h)`` and ``P = A^-1 - A^-1 1 1' A^-1 / (1' A^-1 1)``, the de
     -2 log p(y | s, g) = y' P y / s + (N - 1) log s + log|A| + log(1' A^-1 1),                                    (*)
     its derivative by K is P - P y y' P / s.
 
-With the mean fixed at 0, ``P = A^-1``, the last term is absent and ``N`` stands for ``N - 1``. Each feature has its own
-``s`` and ``g``; the free parameters of the kernel are shared, and (*) is summed over the features.
+With the mean fixed at 0, ``P = A^-1``, the last term is absent and ``N - 1`` becomes ``N``. Each feature has its own
+``s`` and ``g``; the free parameters of the kernel are shared, and (*) is summed over the features. This is restricted
+maximum likelihood (REML; Rasmussen & Williams, Eq. 2.45 for one constant basis function).
 """
 
 from __future__ import annotations
@@ -23,11 +24,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.linalg import LinAlgError
-from scipy.optimize import minimize
 
 from gpec.gp._gram import Gram
-from gpec.gp._reml import LARGEST_NUGGET, LEAST_NUGGET, SCALE_RANGE, EqualNoiseREML, REMLTerms, deviance
+from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, VaryingNoiseREML
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
@@ -40,12 +39,10 @@ __all__ = [
     "spread_of",
 ]
 
-# Noise beyond this many times the scale leaves nothing to learn; the bound keeps it a number.
+# Noise of more than this many times the scale hides everything; the bound prevents overflow.
 LARGEST_NOISE = 1e100
-_LEAST_SPREAD = 1e-152  # its square is still a number
-_ROWS_FOR_STARTS = 150
-_STARTS = 3
-_ROWS_FOR_AVERAGE = 300  # of more rows the likelihood knows enough
+_LEAST_SPREAD = 1e-152  # its square does not underflow
+_ROWS_FOR_AVERAGE = 300  # with more rows the likelihood is narrow
 _AVERAGED = (1e-4, 10.0)  # scales, in units of the attributions' variance
 _NODES = 24
 
@@ -69,7 +66,7 @@ class Parameters:
     free_mean: bool
 
     def of(self, features: IntArray) -> Parameters:
-        """Those of some features."""
+        """The parameters of some features."""
         return Parameters(self.scale[features], self.nugget[features], self.free_mean)
 
 
@@ -81,11 +78,10 @@ def fixed_parameters(scale: float, d: int) -> Parameters:
 def fit_parameters(
     K: FloatArray | list[tuple[IntArray, Gram]], Y: FloatArray, U: FloatArray, *, average: bool = False
 ) -> Parameters:
-    """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``.
+    """Scale and nugget of each column of ``Y (N, d)`` with noise variance ``U (N, d)``, by marginal likelihood.
 
-    ``K (N, N)`` is the kernel matrix, or there is one for each group of features. They are those under which the
-    attributions are most likely. ``average`` gives, for noisy features of at most 300 rows, the mean of the scale over
-    what the likelihood leaves open instead; see :func:`_average_scale`.
+    ``K (N, N)`` is the kernel matrix, or a list of features and their matrix. With ``average``, noisy features of at
+    most 300 rows get the posterior mean of the scale instead of its maximum; see :func:`_average_scale`.
     """
     d = Y.shape[1]
     grams = K if isinstance(K, list) else [(np.arange(d), Gram.of_matrix(K))]
@@ -98,92 +94,55 @@ def fit_parameters(
         y = (Y[:, varies] - Y[:, varies].mean(axis=0)) / spread[varies]
         with np.errstate(over="ignore"):
             u = np.minimum(U[:, varies] / spread[varies] ** 2, LARGEST_NOISE)
-        # pixels of a superpixel shared by all images, or channels of one, are the same feature several times over
-        _, first, twin = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
+        # equal columns are fitted once: pixels of a superpixel that all images share, or channels of one pixel
+        _, first, copies = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
         s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average)
-        scale[varies], nugget[varies] = s[twin.ravel()] * spread[varies] ** 2, g[twin.ravel()]
+        scale[varies], nugget[varies] = s[copies.ravel()] * spread[varies] ** 2, g[copies.ravel()]
     return Parameters(scale, nugget, free_mean=True)
 
 
 def spread_of(Y: FloatArray) -> FloatArray:
     """Standard deviation of each column, 0 where it does not vary beyond rounding."""
-    size = np.abs(Y).max(axis=0)
-    spread = (Y / np.where(size > 0, size, 1.0)).std(axis=0) * size
-    return np.where(spread > np.maximum(1e-13 * size, _LEAST_SPREAD), spread, 0.0)
+    largest = np.abs(Y).max(axis=0)
+    spread = (Y / np.where(largest > 0, largest, 1.0)).std(axis=0) * largest
+    return np.where(spread > np.maximum(1e-13 * largest, _LEAST_SPREAD), spread, 0.0)
 
 
 def _scale_and_nugget(gram: Gram, y: FloatArray, u: FloatArray, average: bool) -> tuple[FloatArray, FloatArray]:
     """Scale and nugget of each column of standardised attributions ``y`` with noise ``u``."""
-    curve, noise = EqualNoiseREML(gram.spectrum, y, free_mean=True), u.mean(axis=0)
-    s, h = curve.best(noise)
+    equal, noise = EqualNoiseREML(gram.spectrum, y, free_mean=True), u.mean(axis=0)
+    s, h = equal.best(noise)
     g = np.maximum(h - noise / s, LEAST_NUGGET)
     averaged = average and bool(u.any()) and len(y) <= _ROWS_FOR_AVERAGE
     if averaged:
-        left = s * g  # variation that the kernel cannot explain: it stays what it is
-        t = _average_scale(lambda t: curve.deviance(t, np.maximum(left / t, LEAST_NUGGET) + noise / t), s)
-        s, g = np.where(noise > 0, t, s), np.where(noise > 0, np.maximum(left / t, LEAST_NUGGET), g)
-    K = gram.matrix
+        mean = _average_scale(lambda s, g: equal.deviance(s, g + noise / s), s, g)
+        s, g = np.where(noise > 0, mean, (s, g))
     for f in np.flatnonzero(np.ptp(u, axis=0) > 0):
-        s[f], g[f] = _varying_noise(K, y[:, f], u[:, f], np.array([s[f], g[f]]))
+        varying = VaryingNoiseREML(gram.matrix, y[:, f], u[:, f])
+        s[f], g[f] = varying.best(np.array([s[f], g[f]]))
         if averaged:
-            s[f], g[f] = _average_with_varying_noise(K, y[:, f], u[:, f], s[f], g[f])
+            s[[f]], g[[f]] = _average_scale(varying.deviance, s[[f]], g[[f]])
     return s, g
 
 
-def _average_scale(deviance: Callable[[FloatArray], FloatArray], best: FloatArray) -> FloatArray:
-    """The mean of the scale over what the likelihood leaves open, under a flat prior on its root.
+def _average_scale(
+    deviance: Callable[[FloatArray, FloatArray], FloatArray], s: FloatArray, g: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The posterior mean of the scale under a flat prior on its root, and the nugget, both ``(d,)``.
 
-    Where noise is comparable to the spread, the likelihood is flat towards a scale of 0, and its highest point may lie
-    there; intervals from that point alone would be too narrow. ``best (d,)`` is one of the scales looked at.
+    If the noise is comparable to the spread, the likelihood is flat for small scales, and its maximum may lie there;
+    intervals from the maximum alone would be too narrow. ``s`` and ``g`` are the maximum, and ``s`` is one of the
+    scales averaged over. The variance that the kernel cannot explain, ``s g``, stays the same.
     """
+
+    def nugget(scale: FloatArray) -> FloatArray:
+        return np.maximum(s * g / scale, LEAST_NUGGET)
+
     low, high = np.log(_AVERAGED)
     grid, step = np.linspace(low, high, _NODES, retstep=True)
-    offset = np.where((best > _AVERAGED[0]) & (best < _AVERAGED[1]), (np.log(best) - low) % step, 0.0)
+    offset = np.where((s > _AVERAGED[0]) & (s < _AVERAGED[1]), (np.log(s) - low) % step, 0.0)
     nodes = np.exp(grid[:, None] + offset)
-    D = np.array([deviance(node) for node in nodes])
+    D = np.array([deviance(node, nugget(node)) for node in nodes])
     w = np.exp(-(D - D.min(axis=0)) / 2) * np.sqrt(nodes)
-    return np.asarray((w * nodes).sum(axis=0) / w.sum(axis=0))
-
-
-def _average_with_varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, s: float, g: float) -> tuple[float, float]:
-    left = s * g
-
-    def at_scale(t: FloatArray) -> FloatArray:
-        found = REMLTerms(_with_noise(K, np.maximum(left / t, LEAST_NUGGET) + u / t), y[None])
-        return deviance(found.quadratic, found.logarithm, t, len(y) - 1)
-
-    t = float(_average_scale(at_scale, np.array([s]))[0])
-    return t, max(left / t, LEAST_NUGGET)
-
-
-def _varying_noise(K: FloatArray, y: FloatArray, u: FloatArray, start: FloatArray) -> FloatArray:
-    """Scale and nugget when each row has its own noise; ``start`` is the best for their mean."""
-    bounds = np.log([SCALE_RANGE, (LEAST_NUGGET, LARGEST_NUGGET)])
-
-    def objective(theta: FloatArray, some: slice = slice(None)) -> tuple[float, FloatArray]:
-        (s, g), y_, u_ = np.exp(theta), y[some], u[some]
-        freedom = len(y_) - 1
-        try:
-            found = REMLTerms(_with_noise(K[some, some], g + u_ / s), y_[None])
-        except LinAlgError:  # noise beyond all measure drowns the kernel in rounding
-            return np.inf, np.zeros(2)
-        value = float(deviance(found.quadratic, found.logarithm, s, freedom)[0])
-        by_h = found.by_diagonal(np.array([s]))[0]  # h = g + u / s
-        by_s = freedom - found.quadratic[0] / s - by_h @ u_ / s
-        return value, np.array([by_s, g * by_h.sum()])
-
-    # The surface is flat where the scale vanishes, so that a search from there would stay: look around first.
-    some = slice(None, None, max(len(y) // _ROWS_FOR_STARTS, 1))
-    grid = [(np.log(s), np.log(g)) for s in (1e-4, 1e-2, 0.1, 0.5, 2.0) for g in (1e-5, 1e-2, 1.0)]
-    tried = np.array([np.clip(np.log(start), *bounds.T), *grid])
-    values = [objective(theta, some)[0] for theta in tried]
-    starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
-    fits = [minimize(objective, x0, jac=True, method="L-BFGS-B", bounds=bounds) for x0 in starts]
-    return np.asarray(np.exp(min(fits, key=lambda fit: float(fit.fun)).x))
-
-
-def _with_noise(K: FloatArray, h: FloatArray) -> FloatArray:
-    """``K + diag(h)``, as one of several matrices."""
-    A = np.array(K, order="C")[None]
-    np.einsum("fii->fi", A)[...] += h
-    return A
+    mean = np.asarray((w * nodes).sum(axis=0) / w.sum(axis=0))
+    return mean, nugget(mean)
