@@ -120,7 +120,7 @@ def test_quantiles_that_are_none(quantiles):
 
 @pytest.mark.parametrize("sampler", [BisectionSampler(), AdversarialSampler()])
 def test_samplers_of_classes(sampler):
-    with pytest.raises(InputError, match=r"looks for a change of class, and the model is a regressor; use .*LevelSetS"):
+    with pytest.raises(InputError, match=r"searches for a change of class, and the model is a regressor; use .*Lev"):
         sampled(linear, sampler=sampler)
 
 
@@ -135,7 +135,7 @@ def test_a_sample_belongs_to_its_model():
     def require(function):
         model = Model(function, schema, model_output="value")
         model.answers(Z[:3])
-        sample.require_belongs(model, 0)
+        sample.require_on_boundary(model, 0)
 
     require(linear)
     for other in (lambda X: linear(X) + 5.0, lambda X: -linear(X), lambda X: X[:, 0]):

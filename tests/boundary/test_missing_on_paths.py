@@ -182,7 +182,7 @@ def test_codes_of_an_earlier_version_are_whole_numbers(sample):
 
 
 def test_it_belongs_to_its_model(sample):
-    sample.require_belongs(judge(model, with_holes()), seed=0)
+    sample.require_on_boundary(judge(model, with_holes()), seed=0)
 
 
 def test_where_only_missing_values_matter():

@@ -67,7 +67,7 @@ def test_several_classes():
     np.testing.assert_array_equal(np.bincount(sample.label), [1, 2, 1])
     np.testing.assert_allclose(np.abs(sample.points), 0.4, atol=1e-5)
     assert_evidence(sample, judge(model, X))
-    sample.require_belongs(judge(model, X), seed=0)
+    sample.require_on_boundary(judge(model, X), seed=0)
 
 
 def test_columns_that_never_vary_do_not_count():
@@ -75,7 +75,7 @@ def test_columns_that_never_vary_do_not_count():
     sample = draw(lambda rows: threshold(rows[:, 1:]), rows, 100)
     np.testing.assert_allclose(sample.points, [[7.3, 0.25, 0.0]], atol=1e-6)
     checked = judge(lambda rows: threshold(rows[:, 1:]), rows)
-    sample.require_belongs(checked, seed=0)
+    sample.require_on_boundary(checked, seed=0)
     assert make_sampler(sample, checked.schema) is sample
     with pytest.raises(InputError, match="boundary has 1 points, but at least 10 are needed"):
         make_sampler(sample.points, checked.schema)  # on trust, it could be a point of any surface
@@ -164,7 +164,7 @@ def test_no_points_at_all_are_refused():
     with pytest.raises(InputError, match="boundary has 0 points, but at least 1 are needed"):
         make_sampler(np.zeros((0, 1)), schema)
     with pytest.raises(InputError, match=r"boundary has \[0\] points by class, but this model needs at least 1 for"):
-        BoundarySample.from_points(np.zeros((0, 1))).require_belongs(judge(threshold, X), seed=0)
+        BoundarySample.from_points(np.zeros((0, 1))).require_on_boundary(judge(threshold, X), seed=0)
 
 
 def test_walks_do_no_harm():

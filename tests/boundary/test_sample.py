@@ -162,29 +162,29 @@ def test_from_bad_points(points, error, message):
 def test_own_model_is_accepted_and_few_rows_are_spent(binary, multi, mixed):
     for sample, model in ((binary, judge(plane, X)), (multi, judge(three_sectors, X)), (mixed, judge(by_kind, MIXED))):
         before = model.n_rows
-        sample.require_belongs(model, seed=0)
+        sample.require_on_boundary(model, seed=0)
         assert 0 < model.n_rows - before <= 200
 
 
 def test_another_model_is_refused(binary, mixed):
-    with pytest.raises(ModelMismatchError, match=r"across 100 of 100 points checked; sample it anew"):
-        binary.require_belongs(judge(shifted, X), seed=0)
+    with pytest.raises(ModelMismatchError, match=r"across 100 of 100 points checked; sample it again"):
+        binary.require_on_boundary(judge(shifted, X), seed=0)
     moved = judge(lambda rows: by_kind(rows.assign(x=rows["x"] + 0.5)), MIXED)
     with pytest.raises(ModelMismatchError, match="boundary does not belong to this model"):
-        mixed.require_belongs(moved, seed=0)
+        mixed.require_on_boundary(moved, seed=0)
 
 
 def test_same_classes_in_another_order_are_refused(multi):
     permuted = judge(lambda rows: three_sectors(rows)[:, [1, 2, 0]], X)
     with pytest.raises(ModelMismatchError, match="boundary does not belong to this model"):
-        multi.require_belongs(permuted, seed=0)
+        multi.require_on_boundary(permuted, seed=0)
 
 
 def test_two_classes_may_be_named_the_other_way_round(binary):
     other = judge(lambda rows: 1 - plane(rows), X)
     assert (other.labels(binary.ends()[0]) == 1).all()  # not the class that the sample names
     before = other.n_rows
-    binary.require_belongs(other, seed=0)
+    binary.require_on_boundary(other, seed=0)
     assert other.n_rows - before == 200  # and yet it was looked at, not taken on trust
 
 
@@ -196,31 +196,31 @@ def test_rounding_of_the_model_is_forgiven_but_not_another_boundary(binary, erro
     assert binary.residual.max() < 1e-6
     checked = judge(rounding, X)
     if belongs:
-        binary.require_belongs(checked, seed=0)
+        binary.require_on_boundary(checked, seed=0)
     else:
         with pytest.raises(ModelMismatchError, match="100 of 100 points"):
-            binary.require_belongs(checked, seed=0)
+            binary.require_on_boundary(checked, seed=0)
 
 
 def test_too_few_points(binary):
-    binary.take(np.arange(10)).require_belongs(judge(plane, X), seed=0)
+    binary.take(np.arange(10)).require_on_boundary(judge(plane, X), seed=0)
     with pytest.raises(InputError, match=r"boundary has \[9\] points by class, but this model needs at least 10"):
-        binary.take(np.arange(9)).require_belongs(judge(plane, X), seed=0)
+        binary.take(np.arange(9)).require_on_boundary(judge(plane, X), seed=0)
     with pytest.raises(InputError, match=r"boundary has \[0\] points"):
-        BoundarySample.from_points(np.zeros((0, 2))).require_belongs(judge(plane, X), seed=0)
+        BoundarySample.from_points(np.zeros((0, 2))).require_on_boundary(judge(plane, X), seed=0)
 
 
 def test_wrong_number_of_classes(binary, multi):
     with pytest.raises(InputError, match=r"boundary has \[150, 0, 0\] points by class.*each of 3"):
-        binary.require_belongs(judge(three_sectors, X), seed=0)
+        binary.require_on_boundary(judge(three_sectors, X), seed=0)
     counts = np.bincount(multi.label).tolist()
     message = re.escape(f"boundary has {counts} points by class, but this model needs at least 10 for each of 1;")
     with pytest.raises(InputError, match=message):
-        multi.require_belongs(judge(plane, X), seed=0)
+        multi.require_on_boundary(judge(plane, X), seed=0)
 
 
 def test_points_on_trust_cost_nothing():
     model = judge(plane, X)
     before = model.n_rows
-    BoundarySample.from_points(np.zeros((10, 2))).require_belongs(model, seed=0)
+    BoundarySample.from_points(np.zeros((10, 2))).require_on_boundary(model, seed=0)
     assert model.n_rows == before

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import bisect
+from gpec.boundary._search_scale import SearchScale
 from gpec.data import Schema
 from gpec.models import Model
 
@@ -25,8 +25,8 @@ def crossings(clear, unit):
     schema, Z = Schema.learn(np.concatenate((A, B)), standardize=False)
     model = Model(lambda rows: striped(rows / unit), schema)
     model.labels(Z)
-    ruler = SearchScale(unit, 1e-6 * unit, clear * unit)
-    sample, _ = bisect(model, A, B, np.zeros(300, dtype=np.int64), ruler, rng)
+    search_scale = SearchScale(unit, 1e-6 * unit, clear * unit)
+    sample, _ = bisect(model, A, B, np.zeros(300, dtype=np.int64), search_scale, rng)
     assert len(sample) == 300
     return sample.points[:, 0] / unit
 

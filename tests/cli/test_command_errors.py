@@ -25,7 +25,7 @@ def test_missing_columns_are_named(folder):
     result = explain("--out", "e.csv")
     assert result.exit_code == 1
     assert the_line(result) == (
-        "gpec: new.csv lacks the columns ['debt'] that the model takes; its columns are ['income', 'age']."
+        "gpec: new.csv does not have the columns ['debt'] that the model takes; it has ['income', 'age']."
     )
 
 

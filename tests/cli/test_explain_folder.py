@@ -46,7 +46,7 @@ def test_the_same_command_goes_on(files):
     assert (files / "out" / "0.parquet").stat().st_mtime_ns == before
     other = explain("--fitted", "g.gpec", "--level", "0.8")
     assert other.exit_code == 1
-    assert "is of other work: it differs in the confidence level;" in other.stderr
+    assert "belongs to other work: it differs in the confidence level;" in other.stderr
     assert "--restart deletes what an earlier run left." in other.stderr
     anew = explain("--fitted", "g.gpec", "--level", "0.8", "--restart")
     assert anew.exit_code == 0, anew.output

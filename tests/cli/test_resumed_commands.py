@@ -98,7 +98,7 @@ def test_a_checkpoint_of_python_is_left_alone(folder, words):
     before = {path.name: path.read_bytes() for path in (folder / "work").iterdir()}
     result = explain("--out", "e.csv", "--checkpoint", "work", *words)
     assert result.exit_code == 1
-    assert "The folder work is of fit, not of the command line; give another folder." in result.stderr
+    assert "The folder work belongs to fit, not to the command line; give another folder." in result.stderr
     assert {path.name: path.read_bytes() for path in (folder / "work").iterdir()} == before
 
 
@@ -107,7 +107,7 @@ def test_another_model_is_refused(folder):
     (folder / "credit_third.py").write_text((folder / "credit_model.py").read_text().replace("1.5", "1.1"))
     other = explain("--out", "e.csv", model="credit_third:model")
     assert other.exit_code == 1
-    assert "e.csv.partial/fitting is of other work: it differs in the model;" in other.stderr.splitlines()[-1]
+    assert "e.csv.partial/fitting belongs to other work: it differs in the model;" in other.stderr.splitlines()[-1]
 
 
 def test_a_process_killed_while_it_wrote(folder):
@@ -181,7 +181,7 @@ def test_a_fit_that_is_kept_serves_again(folder):
     assert "Resuming from what an earlier run left in work." in again.stderr
     other = fit("credit_model:model", "--checkpoint", "work", "--seed", "1")
     assert other.exit_code == 1
-    assert "The folder work/fitting is of other work: it differs in random_state;" in other.stderr
+    assert "The folder work/fitting belongs to other work: it differs in random_state;" in other.stderr
     assert fit("credit_model:model", "--checkpoint", "work", "--seed", "1", "--restart").exit_code == 0
     assert not (folder / "work").exists()
 

@@ -147,7 +147,7 @@ def test_a_model_that_speaks_polars():
 def test_a_model_that_speaks_pandas_only_is_told_of_polars():
     schema, Z = Schema.learn(polars_frame())
     model = Model(lambda frame: expit(frame.loc[:, "number"]), schema)
-    with pytest.raises(ModelCallError, match=r"given a polars DataFrame, as fit was; .*pass X\.to_pandas\(\)"):
+    with pytest.raises(ModelCallError, match=r"rows are a polars DataFrame, as in fit; .*pass X\.to_pandas\(\)"):
         model.labels(Z)
 
 

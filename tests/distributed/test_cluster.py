@@ -225,7 +225,7 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
     ):
 
         def hire(message, *_):
-            assert re.search(r"has no workers; the work waits for some \('dask worker tcp://", str(message))
+            assert re.search(r"has no workers; the work waits until one starts \('dask worker tcp://", str(message))
             cluster.scale(1)
 
         with warnings.catch_warnings():
@@ -237,7 +237,7 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
 
 def test_workers_with_another_version_are_not_used(fitted, parquet, tmp_path, client, monkeypatch):
     monkeypatch.setattr("gpec.runtime.payload.__version__", "9.9.9")
-    with pytest.raises(ClusterError, match=r"^Here is gpec 9.9.9, but the worker tcp://\S+ has gpec \d.*same version"):
+    with pytest.raises(ClusterError, match=r"^This process has gpec 9.9.9, but the worker tcp://\S+ has gpec \d.*same"):
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 
 
@@ -348,9 +348,7 @@ def test_a_model_that_ends_its_worker(make_auto, rows, tmp_path):
 
         with (
             joblib.parallel_config("dask", client=own),
-            pytest.raises(
-                ClusterError, match=r"Rows 0 to \d+ of those to explain were with several workers when they died"
-            ),
+            pytest.raises(ClusterError, match=r"Several workers died while they explained the rows 0 to \d+, most"),
         ):
             make_auto(curved, deadly_explainer).fit(rows)
 

@@ -140,7 +140,7 @@ def test_files_of_others_are_not_touched(fitted, parquet, target, how):
 
 def test_a_folder_of_results_is_no_checkpoint(fitted, rows, parquet, target):
     explain_parquet(fitted, parquet, target)
-    with pytest.raises(CheckpointError, match="is of explain_parquet, not of explain; give another folder"):
+    with pytest.raises(CheckpointError, match="belongs to explain_parquet, not to explain; give another folder"):
         fitted.explain(rows, checkpoint=target)
     assert explain_parquet(fitted, parquet, target, resume=True).n_resumed == 4
 
@@ -254,7 +254,7 @@ def test_resume_in_a_new_folder(fitted, parquet, target):
 )
 def test_other_settings_are_other_work(fitted, parquet, target, change, named):
     explain_parquet(fitted, parquet, target)
-    with pytest.raises(CheckpointError, match=f"is of other work: it differs in {named};"):
+    with pytest.raises(CheckpointError, match=f"belongs to other work: it differs in {named};"):
         explain_parquet(fitted, parquet, target, resume=True, **change)
 
 

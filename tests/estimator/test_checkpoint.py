@@ -172,7 +172,7 @@ class TestOtherWork:
 
     def test_garbled_block(self, g, X, kept):
         archive.write(next(kept.glob("blocks-*")), "Blocks", {"blocks": [{"stage": "posterior"}]})
-        with pytest.raises(CorruptFileError, match="garbles"):
+        with pytest.raises(CorruptFileError, match="missing or damaged part"):
             g.explain(X[:5], checkpoint=kept)
 
 

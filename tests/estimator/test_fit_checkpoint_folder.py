@@ -43,7 +43,7 @@ def kept(make, X, tmp_path):
 )
 def test_other_settings(make, counting, X, kept, changes, named):
     model = counting(curved)
-    with pytest.raises(CheckpointError, match=f"is of other work: it differs in {named}; give another folder"):
+    with pytest.raises(CheckpointError, match=f"belongs to other work: it differs in {named}; give another folder"):
         make(model, **changes).fit(X, checkpoint=kept)
     assert model.n_calls == 0
 
@@ -122,10 +122,10 @@ def test_arrays_of_other_libraries_count_by_their_content(make, X, tmp_path):
 
 def test_of_explain(make, X, kept, tmp_path):
     g = make().fit(X)
-    with pytest.raises(CheckpointError, match="is of fit, not of explain; give another folder"):
+    with pytest.raises(CheckpointError, match="belongs to fit, not to explain; give another folder"):
         g.explain(X[:5], checkpoint=kept)
     g.explain(X[:5], checkpoint=tmp_path / "explained")
-    with pytest.raises(CheckpointError, match="is of explain, not of fit; give another folder"):
+    with pytest.raises(CheckpointError, match="belongs to explain, not to fit; give another folder"):
         make().fit(X, checkpoint=tmp_path / "explained")
 
 

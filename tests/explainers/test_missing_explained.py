@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from extras import torch
 from gpec.data import Schema
-from gpec.data._same import contents_of, unique_rows
+from gpec.data._equality import contents_of, unique_rows
 from gpec.errors import InputError
 from gpec.explainers import (
     BayesLime,

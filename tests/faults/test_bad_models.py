@@ -183,7 +183,7 @@ FAULTS = {
     "a number": (lambda X, p: 0.5, "returned shape"),
     "no columns": (lambda X, p: p[:, :0], "returned shape"),
     "gradients": (lambda X, p: torch.as_tensor(p).requires_grad_(True), "not an array of numbers"),
-    "spoiled input": (spoiled, "changed the rows it was given"),
+    "spoiled input": (spoiled, "changed its input rows"),
 }
 
 
@@ -243,7 +243,7 @@ def test_spoiled_frame(make, models, X):
         rows["d"] = 1.0
         return p
 
-    with pytest.raises(ModelOutputError, match="changed the rows"):
+    with pytest.raises(ModelOutputError, match="changed its input rows"):
         make(model).fit(frame)
     pd.testing.assert_frame_equal(frame, before)
 

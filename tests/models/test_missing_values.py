@@ -114,9 +114,7 @@ def test_a_model_that_fills_the_rows_it_was_given_is_noticed(kind):
 
     chosen = {"categorical_features": [1]} if kind == "objects" else {}
     model, Z = checked(predict, X, **chosen)
-    with pytest.raises(
-        ModelOutputError, match=rf"changed the rows it was given \(call 1, row {5 * (kind == 'frame') or 1}\)"
-    ):
+    with pytest.raises(ModelOutputError, match=rf"changed its input rows \(call 1, row {5 * (kind == 'frame') or 1}\)"):
         model.labels(Z)
 
 

@@ -167,7 +167,7 @@ def test_model_that_changes_its_array():
 
     model, Z = checked(predict, rows(BATCH + 10))
     before = Z.copy()
-    with pytest.raises(ModelOutputError, match=rf"changed the rows it was given \(call 2, row {BATCH + 6}\)"):
+    with pytest.raises(ModelOutputError, match=rf"changed its input rows \(call 2, row {BATCH + 6}\)"):
         model.labels(Z)
     np.testing.assert_array_equal(Z, before)
 
@@ -218,7 +218,7 @@ def test_model_that_changes_its_frame(change, row):
         return np.full(len(X), 0.5)
 
     model, Z = checked(predict, pd.DataFrame({"age": [1.0, 2.0, 3.0], "town": ["Rome", "Rome", "Oslo"]}))
-    with pytest.raises(ModelOutputError, match=rf"changed the rows it was given \(call 1, row {row}\); let it work on"):
+    with pytest.raises(ModelOutputError, match=rf"changed its input rows \(call 1, row {row}\); let it work on"):
         model.labels(Z)
 
 

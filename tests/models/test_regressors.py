@@ -45,7 +45,7 @@ def test_values_are_those_of_predict(name):
         model, Z = checked(given, X)
         np.testing.assert_array_equal(model.answers(Z)[:, 0], machine.predict(X))
         np.testing.assert_array_equal(model.outputs(Z), model.answers(Z))
-        np.testing.assert_array_equal(model.answers_of(model.outputs(Z)), model.answers(Z))
+        np.testing.assert_array_equal(model.answers_from(model.outputs(Z)), model.answers(Z))
         assert (model.is_regressor, model.is_binary, model.n_outputs, model.output_names) == (True, False, 1, None)
 
 

@@ -33,21 +33,21 @@ def test_missing_values_that_stay_missing_are_untouched():
 @pytest.mark.parametrize(("value", "place"), [(0.0, (2, 1)), (np.nan, (2, 0)), (7.5, (2, 2))])
 def test_a_changed_number_is_found_beside_missing_values(value, place):
     model, Z = model_that(lambda rows: rows.__setitem__(place, value), lacking())
-    with pytest.raises(ModelOutputError, match=r"changed the rows it was given \(call 1, row 2\)"):
+    with pytest.raises(ModelOutputError, match=r"changed its input rows \(call 1, row 2\)"):
         model.probabilities(Z)
 
 
 def test_a_changed_pixel_is_found():
     images = np.random.default_rng(0).random((5, 1, 4, 4))
     model, Z = model_that(lambda rows: rows.__setitem__((3, 0, 1, 2), 2.0), images)
-    with pytest.raises(ModelOutputError, match=r"changed the rows it was given \(call 1, row 3\)"):
+    with pytest.raises(ModelOutputError, match=r"changed its input rows \(call 1, row 3\)"):
         model.probabilities(Z)
 
 
 def test_rows_of_another_shape_are_found():
     images = np.random.default_rng(0).random((5, 1, 4, 4))
     model, Z = model_that(lambda rows: rows.resize((5, 16), refcheck=False), images)
-    with pytest.raises(ModelOutputError, match=r"changed the rows it was given \(call 1, row 0\)"):
+    with pytest.raises(ModelOutputError, match=r"changed its input rows \(call 1, row 0\)"):
         model.probabilities(Z)
 
 

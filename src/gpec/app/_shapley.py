@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from gpec.data._same import contents_of
+from gpec.data._equality import contents_of
 from gpec.runtime.randomness import derived_seed
 from gpec.similar.base import uniform
 from gpec.typing import FloatArray

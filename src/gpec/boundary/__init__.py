@@ -1,4 +1,4 @@
-"""Where the model changes its mind: samples of its decision boundary, or of a regressor's level sets."""
+"""Samples of a classifier's decision boundary, or of a regressor's level sets."""
 
 from gpec.boundary.adversarial import AdversarialSampler
 from gpec.boundary.base import AttackReport, BoundarySample, Sampler

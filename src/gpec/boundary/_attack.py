@@ -1,11 +1,12 @@
 """Adversarial attacks on a torch Module, on many rows together.
 
-An attack climbs the log-odds of a class (targeted), or descends those of the row's own (untargeted), by projected
-gradient steps inside a ball, until the predicted class is as wanted:
+A targeted attack increases the log-odds of a class. An untargeted attack decreases those of the row's own class. Both
+take projected gradient steps inside a ball until the predicted class has changed as wanted:
 
     log-odds of c = z_c - log(sum of exp(z_v) over v != c)
 
-Their gradient has the direction of the cross-entropy's, but does not round to zero where the network is sure.
+Their gradient has the direction of the gradient of the cross-entropy, but does not round to zero where the network is
+certain.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _TINY = 1e-30
 
 
 class AttackedModule:
-    """The user's module as a function from flat rows to two or more logits, with gradients of its input only.
+    """The user's module as a function from flat rows to two or more logits, with gradients for its input only.
 
-    An attack on a row is a class ``goal`` and a ``sign``: +1 climbs the log-odds of that class, -1 descends them.
+    An attack on a row has a class ``goal`` and a ``sign``: +1 increases the log-odds of that class, -1 decreases them.
     """
 
     def __init__(self, model: Model, low: FloatArray, high: FloatArray) -> None:
@@ -58,7 +59,7 @@ class AttackedModule:
         norm: str,
         n_steps: int,
     ) -> tuple[FloatArray, BoolArray]:
-        """Projected gradient steps on all rows together; a row leaves once it succeeds."""
+        """Projected gradient steps on all rows together; a row stops when its attack succeeds."""
         found, success = rows.copy(), np.zeros(len(rows), dtype=bool)
         with evaluation_mode(self.module):
             for part in _batches(len(rows)):
@@ -74,7 +75,7 @@ class AttackedModule:
         return found, success
 
     def _climb(self, ball: Ball, x: Any, goal: Any, sign: Any, n_steps: int) -> tuple[FloatArray, BoolArray]:
-        """Where the margin of the class ``goal`` first has the sign wanted, on the way up ``sign`` times its odds."""
+        """The first step at which the margin of class ``goal`` has the wanted sign, and where that succeeded."""
         torch = self.torch
         result = ball.origin.clone()
         success = torch.zeros(len(result), dtype=torch.bool, device=self.device)
@@ -97,9 +98,9 @@ class AttackedModule:
     def approach(
         self, rows: FloatArray, goal: IntArray, sign: FloatArray, partners: FloatArray, n_steps: int
     ) -> FloatArray:
-        """Partners moved to where the boundary, made flat at the point found, is nearest to their row (as DeepFool).
+        """Partners moved closer to their row, to the nearest point of the linearised boundary (as DeepFool).
 
-        A step is kept if it leads to the wanted class and nearer, in widths of the bounds.
+        A step is accepted if it leads to the wanted class and closer to the row, in widths of the bounds.
         """
         found = partners.copy()
         with evaluation_mode(self.module):
@@ -128,12 +129,12 @@ class AttackedModule:
             width = self.width.clamp_min(_TINY)
             normal, way = gradient * self.width, (point - origin) / width
             climb = (way * normal).sum(dim=1, keepdim=True)
-            # a pixel at its bound cannot go beyond it
+            # a pixel at its bound cannot move beyond it
             stuck = ((origin <= self.low) & (normal < 0)) | ((origin >= self.high) & (normal > 0))
             normal = normal.masked_fill(stuck, 0.0)
             step = climb / (normal**2).sum(dim=1, keepdim=True).clamp_min(_TINY) * normal
             result, length = point.detach(), way.norm(dim=1)
-            for turn in _TURNS:  # the boundary bends: perhaps only a part of the way can be turned
+            for turn in _TURNS:  # the boundary is curved: a full turn may miss it where a partial turn does not
                 for overshoot in _OVERSHOOTS:
                     moved = origin + overshoot * torch.lerp(way, step, turn) * width
                     tried = torch.maximum(torch.minimum(moved, self.high), self.low)
@@ -143,7 +144,7 @@ class AttackedModule:
             return result
 
     def _odds_and_margin(self, x: Any, goal: Any) -> tuple[Any, Any]:
-        """Log-odds of one class against the others, and how far its logit exceeds the greatest of theirs."""
+        """Log-odds of one class against the others, and its logit minus the greatest of the others."""
         self.n_rows += len(x)
         try:
             output = self.module(x.reshape(len(x), *(self.model.schema.shape or x.shape[1:])))
@@ -185,7 +186,7 @@ def _batches(n: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Balls around rows, cut to the bounds; lengths are in widths of the bounds."""
+    """Balls around rows, intersected with the bounds; lengths are in widths of the bounds."""
 
     attacked: AttackedModule
     origin: Any
@@ -196,7 +197,7 @@ class Ball:
         return replace(self, origin=self.origin[rows], radius=self.radius[rows])
 
     def direction(self, gradient: Any) -> Any:
-        """Where to step: as far as a unit ball allows."""
+        """The step of the unit ball that increases a linear function with this gradient most."""
         width = self.attacked.width
         if self.norm == "linf":
             return width * gradient.sign()

@@ -1,4 +1,4 @@
-"""Pairs of rows of opposite predicted class, in the order in which they are worth bisecting."""
+"""Pairs of rows with opposite predicted classes, the most useful for bisection first."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CHUNK = 4_096
 
 
 class PairStream:
-    """Distinct pairs ``(inside, outside)``, drawn when asked for.
+    """Distinct pairs ``(inside, outside)``, drawn on demand.
 
     ``nearest``: every row with its nearest row on the other side, then with its second, third, ... partner, then random
-    pairs. ``random``: random pairs only. Each pair comes once; the stream ends when there are no more.
+    pairs. ``random``: random pairs only. No pair comes twice, and the stream ends when there are no more.
 
-    Where only one column of numbers varies, ``line`` holds its values. Then neighbours on that line are all the pairs
-    that can lead to different points, with a missing value a neighbour of every number.
+    Where only one numeric column varies, ``line`` holds its values. Then only neighbours on that line can lead to
+    different points. A missing value is a neighbour of every number.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class PairStream:
 
     def take(self, count: int) -> IntArray:
         """Up to ``count`` further pairs; fewer only when the stream is exhausted."""
-        kept, total = [self._left], len(self._left)
+        batches, total = [self._left], len(self._left)
         while total < count:
             batch = next(self._source, None)
             if batch is None:
                 break
             fresh = self._unseen(batch)
-            kept.append(fresh)
+            batches.append(fresh)
             total += len(fresh)
-        pairs = np.concatenate(kept)
+        pairs = np.concatenate(batches)
         self._left = pairs[count:]
         return pairs[:count]
 

@@ -1,4 +1,4 @@
-"""What the parameter ``boundary`` means."""
+"""The sampler or sample that the parameter ``boundary`` selects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAMPLERS: dict[str, type[Sampler]] = {
 
 
 def make_sampler(boundary: Any, schema: Schema, *, regressor: bool = False) -> Sampler | BoundarySample:
-    """The sampler meant by a name, or the sampler or the sample given."""
+    """The sampler with a given name, or the given sampler or sample itself."""
     if isinstance(boundary, str) and boundary == "auto" and regressor:
         return LevelSetSampler()
     if isinstance(boundary, Sampler):

@@ -1,10 +1,10 @@
-"""From pairs of rows to points on the boundary between them.
+"""Bisection: from pairs of rows to points on the boundary between them.
 
-Each pair spans a path ``x(t)``, ``0 <= t <= 1``: numbers move along a straight line, categories switch one at a time at
-fixed random positions. A value that is missing at both ends is missing all along. One that is missing at one end
-switches like a category, and does not move before or after. The bracket ``[t0, t1]`` keeps the class of its first row
-at ``t0`` and another at ``t1``. A bracket shorter than the tolerance *is* a boundary point, whatever the probability
-jumps to there: tree ensembles are piecewise constant and pass 0.5 without ever being near it.
+Each pair defines a path ``x(t)``, ``0 <= t <= 1``: numbers move along a straight line, categories switch one at a time
+at fixed random positions. A value that is missing at both ends is missing on the whole path. A value that is missing at
+one end switches like a category, and is constant before and after. At ``t0`` of the bracket ``[t0, t1]`` the model
+predicts the class of the first row, and at ``t1`` another class. A bracket shorter than the tolerance is a boundary
+point, whatever the probability is there: tree ensembles are piecewise constant and can jump over 0.5.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpec.boundary._ruler import SearchScale
+from gpec.boundary._search_scale import SearchScale
 from gpec.boundary.base import BoundarySample, join
 from gpec.data import Schema, same_values
 from gpec.models import Model
@@ -27,17 +27,17 @@ _MAX_SLIVERS = 4
 
 
 def bisect(
-    model: Model, A: FloatArray, B: FloatArray, label: IntArray, ruler: SearchScale, rng: np.random.Generator
+    model: Model, A: FloatArray, B: FloatArray, label: IntArray, search_scale: SearchScale, rng: np.random.Generator
 ) -> tuple[BoundarySample, IntArray]:
     """One boundary point on the path from each row of ``A`` (of class ``label``) to that of ``B``."""
     paths = Paths(model.schema, A, B, rng)
     t0, t1 = np.zeros(len(A)), np.ones(len(A))
-    # a switch is no sliver, however short
-    step = np.minimum(0.5 * ruler.clear / np.maximum(paths.length, ruler.clear), paths.longest_step)
-    _narrow(model, paths, t0, t1, label, ruler.tolerance, rng)
+    # a switch is not a sliver, however short it is
+    step = np.minimum(0.5 * search_scale.clear / np.maximum(paths.length, search_scale.clear), paths.longest_step)
+    _narrow(model, paths, t0, t1, label, search_scale.tolerance, rng)
     unclear = np.arange(len(A))
     for _ in range(_MAX_SLIVERS):
-        # A class that lasts for less than ``clear`` is a sliver between two thresholds: look for the change beyond it.
+        # A class on a stretch shorter than ``clear`` is a sliver between two thresholds: search beyond it.
         lower, upper = np.maximum(t0 - step, 0.0)[unclear], np.minimum(t1 + step, 1.0)[unclear]
         beyond = model.labels(paths.at(upper, unclear)) == label[unclear]
         before = (model.labels(paths.at(lower, unclear)) != label[unclear]) & ~beyond
@@ -46,7 +46,7 @@ def bisect(
         unclear = unclear[beyond | before]
         if len(unclear) == 0:
             break
-        _narrow(model, paths, t0, t1, label, ruler.tolerance, rng)
+        _narrow(model, paths, t0, t1, label, search_scale.tolerance, rng)
     return _verified(model, paths.sample(t0, t1, label), label)
 
 
@@ -60,8 +60,8 @@ def _narrow(
     rng: np.random.Generator,
 ) -> None:
     """Bisect all brackets, in place, until each is shorter than the tolerance and holds at most one switch."""
-    # The first split lies off the middle: halfway between two rows of whole numbers several columns meet their
-    # thresholds at once, and there the answer of a tree is decided by rounding.
+    # The first split is not the middle. Halfway between two rows of whole numbers several columns can be at a
+    # threshold, and there rounding decides the answer of a tree.
     split = 0.4 + 0.2 * rng.random(len(t0))
     for _ in range(_MAX_STEPS):
         active = np.flatnonzero((paths.length * (t1 - t0) > tolerance) | (t1 - t0 > paths.longest_step))
@@ -75,7 +75,7 @@ def _narrow(
 
 
 class Paths:
-    """The paths between pairs of rows: lines between numbers, switches for all else."""
+    """The paths between pairs of rows: straight lines for numbers, switches for all other values."""
 
     def __init__(self, schema: Schema, A: FloatArray, B: FloatArray, rng: np.random.Generator) -> None:
         self.schema, self.A, self.B = schema, A, B
@@ -96,12 +96,14 @@ class Paths:
         points = self.A[rows].copy()
         numbers, some = self.numbers, self.switching
         first, second = points[:, numbers], self.B[np.ix_(rows, numbers)]
-        # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
+        # A weighted sum of the ends cannot overflow as their difference could; rounding must not leave their range.
         between = (1 - t[:, None]) * first + t[:, None] * second
         points[:, numbers] = np.clip(between, np.minimum(first, second), np.maximum(first, second))
         if len(some):
-            here = np.where(t[:, None] >= self.switch_at[rows], self.B[np.ix_(rows, some)], self.A[np.ix_(rows, some)])
-            points[:, some] = np.where(self.switches[rows], here, points[:, some])
+            values = np.where(
+                t[:, None] >= self.switch_at[rows], self.B[np.ix_(rows, some)], self.A[np.ix_(rows, some)]
+            )
+            points[:, some] = np.where(self.switches[rows], values, points[:, some])
         return points
 
     def sample(self, t0: FloatArray, t1: FloatArray, label: IntArray) -> BoundarySample:
@@ -122,7 +124,7 @@ class Paths:
         return BoundarySample(points, direction, bracket / 2, label, 0, switched, switched_to)
 
     def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Length of the way that numbers move, in standardised units."""
+        """Distance that the numbers move, in standardised units."""
         scale = self.schema.scale[self.numbers]
         way = np.nan_to_num(B[:, self.numbers] / scale - A[:, self.numbers] / scale)
         largest = np.abs(way).max(axis=1, initial=np.finfo(np.float64).tiny)  # its square may vanish
@@ -133,7 +135,7 @@ def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[Bo
     """The points whose two ends, as :meth:`BoundarySample.ends` gives them, differ in class; and the far class."""
     residual, beyond_label = sample.residual.copy(), np.full(len(sample), -1, dtype=np.int64)
     pending = np.arange(len(sample))
-    # Rounding may move an end across the boundary by one bit; a longer step brings it back.
+    # Rounding can move an end across the boundary by one bit; a longer step moves it back.
     for widen in (1.0, 2.0, 4.0, 8.0):
         residual[pending] = sample.residual[pending] * widen
         part = replace(sample, residual=residual).take(pending)
@@ -144,32 +146,32 @@ def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[Bo
         pending = pending[~good]
         if len(pending) == 0:
             break
-    kept = np.flatnonzero(beyond_label >= 0)
-    return replace(sample, residual=residual).take(kept), beyond_label[kept]
+    verified = np.flatnonzero(beyond_label >= 0)
+    return replace(sample, residual=residual).take(verified), beyond_label[verified]
 
 
 class Collection:
     """Distinct points found so far, by class."""
 
-    def __init__(self, model: Model, ruler: SearchScale, wanted: int) -> None:
-        self._model, self._quantum, self._wanted = model, 10 * ruler.tolerance, wanted
+    def __init__(self, model: Model, search_scale: SearchScale, wanted: int) -> None:
+        self._model, self._quantum, self._wanted = model, 10 * search_scale.tolerance, wanted
         self._counts = np.zeros(model.n_outputs, dtype=np.int64)
         self._seen: set[bytes] = set()
         self._samples: list[BoundarySample] = []
 
     def missing(self) -> dict[int, int]:
-        """Points still to find, for each class that lacks some; with several classes every point serves two of them."""
+        """Number of points still to find, by class; with several classes every point counts for two of them."""
         missing = self._wanted - self._counts
         halves = missing if len(missing) == 1 else -(-missing // 2)
         return {label: count for label, count in enumerate(halves.tolist()) if count > 0}
 
     def scarcest(self) -> tuple[int, str]:
-        """Points of the class that has the fewest, and words for messages that name it if there are several."""
+        """Number of points of the class with the fewest, and text that names this class if there are several."""
         label = int(self._counts.argmin())
         return int(self._counts[label]), "" if self._model.is_binary else f" for class {self._model.class_name(label)}"
 
     def add(self, sample: BoundarySample, other: IntArray) -> int:
-        """Keep the wanted points not seen before, for their class and (with several classes) for the one beyond."""
+        """Add points that are new and still needed, for their class and (with several classes) for the far class."""
         sides = (sample, sample.flipped(other))
         owners = sample.label[:, None] if len(self._counts) == 1 else np.column_stack((sample.label, other))
         before, fresh = int(self._counts.sum()), []
@@ -183,7 +185,7 @@ class Collection:
         return int(self._counts.sum()) - before
 
     def _codes(self, near: BoundarySample, far: BoundarySample) -> list[bytes]:
-        """The same for points in the same place; a switch may have been found from its other side."""
+        """Codes that are equal for points at the same place, also for a switch found from its other side."""
         cells = [np.rint(self._model.schema.embed(side.points) / self._quantum) + 0.0 for side in (near, far)]
         pairs = (sorted((one.tobytes(), two.tobytes())) for one, two in zip(*cells, strict=True))
         return [hashlib.blake2b(b"".join(pair), digest_size=16).digest() for pair in pairs]

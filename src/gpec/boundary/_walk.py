@@ -1,14 +1,14 @@
-"""Walk each partner towards its row before bisecting, for models without gradients in many dimensions.
+"""Random walk of each partner towards its row before bisection, for models without gradients in many dimensions.
 
 A partner ``b`` of another class than its row ``a`` tries, in turn,
 
-- to take over some of ``a``'s columns, categories and missing values included;
-- to turn a little around ``a``, in a few columns where both are numbers, and to come nearer at the same time:
+- to copy some of ``a``'s columns, including categories and missing values;
+- to rotate slightly around ``a``, in a few columns where both are numbers, and to move closer at the same time:
   ``b' = a + (1 - shrink) |b - a| u``, ``u`` the direction of ``b - a + turn |b - a| g`` with ``g`` random;
 
-and keeps what leaves it in another class than ``a``'s. Tries that succeed grow bolder, others more timid. The segment
-from ``a`` to ``b`` then meets the boundary near ``a``. No gradient and no probability is needed, so that trees can be
-walked along, too.
+and accepts the step if its class still differs from that of ``a``. Steps grow after a success and shrink after a
+failure. The segment from ``a`` to ``b`` then crosses the boundary near ``a``. The walk needs only predicted classes, so
+it works for trees too.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _TURNED_COLUMNS = 0.2  # of all: trees look at few columns at a time
 def walk(
     model: Model, A: FloatArray, B: FloatArray, label: IntArray, n_walk: int, rng: np.random.Generator
 ) -> FloatArray:
-    """``B`` after ``n_walk`` steps towards ``A``, whose rows are of class ``label``; one model call a step."""
+    """``B`` after ``n_walk`` steps towards ``A``, whose rows have the class ``label``; one model call for each step."""
     numbers, scale = model.schema.continuous, model.schema.scale[model.schema.continuous]
     low, high = np.fmin.reduce(np.fmin(A, B))[numbers], np.fmax.reduce(np.fmax(A, B))[numbers]
     B = B.copy()
     turn, shrink = np.full(len(B), _TURN), np.full(len(B), _SHRINK)
     for step in range(n_walk):
         if step % 2 == 0 or len(numbers) == 0:
-            tried = np.where(rng.random(B.shape) < turn[:, None], A, B)
+            proposal = np.where(rng.random(B.shape) < turn[:, None], A, B)
         else:
-            tried = B.copy()
+            proposal = B.copy()
             near, away = A[:, numbers] / scale, B[:, numbers] / scale
             way = away - near
             known = ~np.isnan(way)
             moved = near + _turned(np.where(known, way, 0.0), known, turn, shrink, rng)
-            tried[:, numbers] = np.where(known, np.clip(moved * scale, low, high), B[:, numbers])
-        kept = model.labels(tried) != label
-        B[kept] = tried[kept]
-        factor = np.where(kept, _BOLDER, _TIMIDER)
+            proposal[:, numbers] = np.where(known, np.clip(moved * scale, low, high), B[:, numbers])
+        accepted = model.labels(proposal) != label
+        B[accepted] = proposal[accepted]
+        factor = np.where(accepted, _BOLDER, _TIMIDER)
         turn, shrink = np.clip(turn * factor, *_TURNS), np.clip(shrink * factor, *_SHRINKS)
     return B
 
@@ -54,7 +54,7 @@ def walk(
 def _turned(
     D: FloatArray, free: BoolArray, turn: FloatArray, shrink: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Vectors ``D`` turned at random, in the columns that are free, and shortened."""
+    """Vectors ``D``, rotated randomly in the free columns and shortened."""
     length = _length(D)
     g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1])) * free
     u = D + turn[:, None] * length * g / np.maximum(_length(g), np.finfo(float).tiny)

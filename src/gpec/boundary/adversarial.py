@@ -1,4 +1,4 @@
-"""The boundary of a neural network, between rows and their adversarial partners (App. D.1 of the paper)."""
+"""Boundary points of a neural network, between rows and adversarial examples (App. D.1 of the paper)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from gpec._validation import check_choice, check_count, check_finite_array, check_positive
 from gpec.boundary._attack import AttackedModule
-from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import Collection, bisect
+from gpec.boundary._search_scale import SearchScale
 from gpec.boundary.base import LEAST_POINTS, AttackReport, BoundarySample, Sampler, require_every_class
 from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
@@ -22,7 +22,7 @@ from gpec.typing import FloatArray, IntArray
 
 __all__ = ["AdversarialSampler"]
 
-_FIRST_ROWS = 20  # shown to a model that was never called, so that it tells its classes
+_FIRST_ROWS = 20  # for the first call of a model, which gives the number of classes
 # The paper's list, without 0 (no attack) and the radius it names twice.
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
 
@@ -30,33 +30,32 @@ _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.
 class AdversarialSampler(Sampler):
     """Sample the decision boundary of a ``torch.nn.Module`` by adversarial attacks, then bisection.
 
-    In hundreds of dimensions pairs of data rows lie far apart and meet the boundary far from any data; an adversarial
-    partner lies close to its row, and so does the boundary point between them.
+    In hundreds of dimensions, pairs of data rows are far apart and give boundary points far from the data. An
+    adversarial partner is close to its row, and so is the boundary point between them.
 
     For each class ``y``: ``n_untargeted`` rows predicted ``y`` are attacked away from it, and ``n_targeted`` rows of
-    every other class towards it. The partner found at the smallest successful radius is used; rows that resist every
-    radius are dropped and counted in ``attacks`` of the sample. A point between two classes serves both.
+    every other class towards it. The partner at the smallest successful radius is used. Rows for which every radius
+    fails are dropped and counted in ``attacks`` of the sample. A point between two classes counts for both.
 
     Parameters
     ----------
     n_untargeted, n_targeted : int
-        Rows attacked; the paper has 500 and 50.
+        Rows attacked; the paper uses 500 and 50.
     norm : {"linf", "l2"}
         The ball of an attack.
     radii : sequence of float
-        Radii tried, in units of the width of ``bounds``. The smallest that succeeds is found by bisection of the list,
-        since an attack that succeeds at one radius nearly always does at a greater one.
+        Radii tried, in units of the width of ``bounds``. The smallest successful one is found by bisection of the list,
+        because an attack that succeeds at one radius nearly always succeeds at a greater one.
     n_steps : int
         Gradient steps of an attack.
     bounds : "data" or pair
-        Least and greatest values an input may take. "data": of all pixels together for images, of each column for
-        tables. For flattened images give them, for instance ``(0, 1)``.
+        Least and greatest values of an input. "data": over all pixels for images, of each column for tables. For
+        flattened images pass them, for instance ``(0, 1)``.
     n_approach : int
-        Steps by which a partner then moves to where the boundary is nearest to its row (as DeepFool does); 0 is the
-        paper's.
+        Steps that then move a partner to the boundary point nearest to its row (as DeepFool does); the paper uses 0.
     tolerance : float
-        Longest last bracket of the bisection, in standardised units; without standardisation as a share of the spread
-        of the data.
+        Longest final bracket of the bisection, in standardised units; without standardisation, as a fraction of the
+        spread of the data.
     """
 
     def __init__(
@@ -98,15 +97,15 @@ class AdversarialSampler(Sampler):
     def draw(
         self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool = "auto"
     ) -> BoundarySample:
-        """Points of each class's boundary, at most ``n_boundary``; there is no more to find than attacks succeed."""
+        """At most ``n_boundary`` points of each class's boundary, one for each successful attack."""
         self.check()
         refuse_values(self, model)
         _require_gradients(model, Z)
         rows_before = model.n_rows
         rng = stream(seed, "attacked rows")
-        looked_at = Z[rng.permutation(len(Z))[: self._rows_looked_at(model, Z)]]
-        chosen, label, sign = self._plan(model, model.labels(looked_at), rng)
-        rows = looked_at[chosen]
+        inspected = Z[rng.permutation(len(Z))[: self._n_inspected_rows(model, Z)]]
+        chosen, label, sign = self._plan(model, model.labels(inspected), rng)
+        rows = inspected[chosen]
         attacked = AttackedModule(model, *self._bounds(model, Z))
         noise = stream(seed, "attack starts").uniform(-1.0, 1.0, rows.shape)
         radii = np.unique(np.asarray(self.radii, dtype=np.float64))
@@ -119,13 +118,13 @@ class AdversarialSampler(Sampler):
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
         towards = (sign > 0)[:, None]
         inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
-        ruler = SearchScale.of(model.schema, Z, self.tolerance)
+        search_scale = SearchScale.of(model.schema, Z, self.tolerance)
         search = stream(seed, "attack search")
-        sample = self._bisected(model, inside, outside, label, n_boundary, ruler, search, report)
+        sample = self._bisected(model, inside, outside, label, n_boundary, search_scale, search, report)
         return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
 
-    def _rows_looked_at(self, model: Model, Z: FloatArray) -> int:
-        """Enough rows to find those of every class among them, unless a class is rare."""
+    def _n_inspected_rows(self, model: Model, Z: FloatArray) -> int:
+        """Number of rows that is enough to find every class among them, unless a class is rare."""
         model.labels(Z[:_FIRST_ROWS])
         return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
 
@@ -136,7 +135,7 @@ class AdversarialSampler(Sampler):
         attacks = []
         for y, own in enumerate(members):
             attacks.append((own[: self.n_untargeted], y, -1.0))
-            if not model.is_binary:  # away from one of two classes is towards the other
+            if not model.is_binary:  # with two classes, away from one is towards the other
                 attacks += [(other[: self.n_targeted], y, 1.0) for v, other in enumerate(members) if v != y]
         counts = [len(rows) for rows, _, _ in attacks]
         rows, label, sign = zip(*attacks, strict=True)
@@ -195,7 +194,7 @@ class AdversarialSampler(Sampler):
         outside: FloatArray,
         label: IntArray,
         n_boundary: int,
-        ruler: SearchScale,
+        search_scale: SearchScale,
         rng: np.random.Generator,
         report: AttackReport,
     ) -> BoundarySample:
@@ -203,15 +202,15 @@ class AdversarialSampler(Sampler):
             swap = (label == 1)[:, None]
             inside, outside = np.where(swap, outside, inside), np.where(swap, inside, outside)
             label = np.zeros_like(label)
-        # The module runs in its own precision, the search in double: keep pairs that still differ there.
-        kept = (model.labels(inside) == label) & (model.labels(outside) != label)
-        found = Collection(model, ruler, n_boundary)
-        found.add(*bisect(model, inside[kept], outside[kept], label[kept], ruler, rng))
-        count, whose = found.scarcest()
+        # The module computes in its own precision, the search in double: use pairs that still differ there.
+        valid = (model.labels(inside) == label) & (model.labels(outside) != label)
+        found = Collection(model, search_scale, n_boundary)
+        found.add(*bisect(model, inside[valid], outside[valid], label[valid], search_scale, rng))
+        count, where = found.scarcest()
         least = 1 if model.schema.n_features == 1 else LEAST_POINTS
         if count < least:
             raise BoundaryNotFoundError(
-                f"Attacks found {count} boundary points{whose}, but at least {least} are needed "
+                f"Attacks found {count} boundary points{where}, but at least {least} are needed "
                 f"({report.failures} of {report.attempts} attacks failed at every radius); pass more rows, "
                 "raise n_targeted or radii, or use boundary=BisectionSampler()."
             )

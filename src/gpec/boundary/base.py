@@ -1,4 +1,4 @@
-"""The sample of a decision boundary or of level sets, and what a sampler must do."""
+"""The sample of a decision boundary or of level sets, and the base class of samplers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["LEAST_POINTS", "AttackReport", "BoundarySample", "Sampler", "join", 
 
 LEAST_POINTS = 10
 _CHECKED_POINTS = 100
-# How far from a point its classes are asked for, in lengths of its bracket. A model in single precision answers in so
-# short a bracket by rounding, which depends on the rows it is asked about together.
+# Distance from a point at which its classes are checked, in lengths of its bracket. In a bracket this short, a model in
+# single precision answers by rounding, which depends on the other rows of the same call.
 _CHECKED_STEPS = (1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
 class AttackReport:
-    """How attacks fared: ``attempts`` in all, ``successes`` by the smallest radius that succeeded, and failures."""
+    """Results of attacks: all ``attempts``, ``successes`` by the smallest successful radius, and failures."""
 
     radii: Annotated[tuple[float, ...], Shape("r")]
     successes: Annotated[tuple[int, ...], Shape("r")]
@@ -41,11 +41,11 @@ class AttackReport:
 
 @dataclass(frozen=True, eq=False)
 class BoundarySample:
-    r"""Points on a model's decision boundary, each with the evidence that it lies there.
+    r"""Points on a model's decision boundary, each with two rows that verify it.
 
     The predicted class is ``label`` at ``points - residual * direction`` and another one at
     ``points + residual * direction``; :meth:`ends` gives both rows. For a regressor the predicted value is at most
-    ``level`` at the one and greater at the other. All rows are encoded: numbers in input units, categories as their
+    ``level`` at the first and greater at the second. All rows are encoded: numbers in input units, categories as their
     codes, missing values as NaN.
 
     Parameters
@@ -53,24 +53,24 @@ class BoundarySample:
     points : array of shape (J, d)
         The boundary points.
     direction : array of shape (J, d)
-        From the ``label`` side to the other one; input units for one standardised unit. 0 in columns that are
-        categories, or missing on either side.
+        From the ``label`` side to the other one, in input units per standardised unit. 0 in categorical columns, and
+        where a value is missing on either side.
     residual : array of shape (J,)
-        Half the length of the last bracket, in standardised units.
+        Half the length of the final bracket, in standardised units.
     label : int array of shape (J,)
-        Index of the one-vs-all class whose boundary it is; 0 for two classes and for a regressor. With several classes
-        a point between two of them stands twice, once for each.
+        Index of the class whose one-vs-all boundary the point is on; 0 for two classes and for a regressor. With
+        several classes, a point between two of them is listed twice, once for each.
     n_model_rows : int
         Rows the model predicted to find the points.
     switched : int array of shape (J,)
-        Where crossing the boundary takes another category, or a value that appears or goes missing: that column, else
-        -1.
+        The column that switches across the boundary, to another category, to a missing value or from one; else -1.
     switched_to : array of shape (J,)
-        What that column holds on the far side: a code, a number, or NaN for a missing value; -1 where nothing switches.
+        The value of that column on the far side: a code, a number, or NaN for a missing value; -1 where nothing
+        switches.
     level : array of shape (J,)
-        The value of a regressor that is passed there; NaN between classes, and if it is left out.
+        The value that a regressor crosses at the point; NaN for classes, and if it is not given.
     attacks : AttackReport or None
-        How the attacks of an :class:`AdversarialSampler` fared; None for other samplers.
+        Results of the attacks of an :class:`AdversarialSampler`; None for other samplers.
     """
 
     points: Annotated[FloatArray, Shape("J", "column"), MAY_BE_MISSING]
@@ -89,7 +89,7 @@ class BoundarySample:
 
     @classmethod
     def from_points(cls, points: Any) -> BoundarySample:
-        """Points known to lie on the boundary of two classes or on a level set, taken on trust; NaN is missing."""
+        """Points on the boundary of two classes or on a level set, which are not verified; NaN is a missing value."""
         points = _numbers_or_missing(points)
         if points.ndim != 2:
             raise InputError(f"boundary must have 2 dimensions (points, features), got shape {points.shape}.")
@@ -110,24 +110,24 @@ class BoundarySample:
 
     @property
     def levels(self) -> list[float]:
-        """The distinct levels, in order; none between classes."""
+        """The distinct levels, in ascending order; empty for a classifier."""
         return [float(level) for level in np.unique(self.level[~np.isnan(self.level)])]
 
     @property
     def on_trust(self) -> bool:
-        """Whether the points come without evidence."""
+        """Whether the points cannot be verified because their two sides are not given."""
         return not (self.residual.any() or (self.switched >= 0).any())
 
     def least_points(self, schema: Schema) -> int:
-        """How few points of a class may be all of its boundary: one, if a single column tells the points apart."""
+        """The least number of points for a class: 1 if the points differ in a single column only."""
         if schema.n_features == 1:
             return 1
         moves = (self.direction != 0).any(axis=0) | ~same_values(self.points, self.points[:1]).all(axis=0)
         moves[self.switched[self.switched >= 0]] = True
         return 1 if moves.sum() == 1 and not self.on_trust else LEAST_POINTS
 
-    def require_belongs(self, model: Model, seed: int) -> None:
-        """Raise unless the sample fits ``model`` (which has been called): classes, and labels across some points."""
+    def require_on_boundary(self, model: Model, seed: int) -> None:
+        """Raise unless ``model`` (called before) has these classes and changes its class at some of the points."""
         counts, least = np.bincount(self.label, minlength=model.n_outputs), self.least_points(model.schema)
         if len(counts) > model.n_outputs or counts.min() < least:
             raise InputError(
@@ -140,13 +140,13 @@ class BoundarySample:
         part = self.take(stream(seed, "boundary check").permutation(len(self))[:_CHECKED_POINTS])
         suspect = part
         for widen in _CHECKED_STEPS:
-            suspect = suspect.take(_wrong(model, replace(suspect, residual=widen * suspect.residual)))
+            suspect = suspect.take(_contradicted(model, replace(suspect, residual=widen * suspect.residual)))
             if len(suspect) == 0:
                 return
         what = "value does not pass its level" if model.is_regressor else "class does not change as it should"
         raise ModelMismatchError(
             f"boundary does not belong to this model: the predicted {what} across {len(suspect)} of {len(part)} points "
-            "checked; sample it anew with boundary='auto'."
+            "checked; sample it again with boundary='auto'."
         )
 
     def of(self, label: int) -> BoundarySample:
@@ -158,7 +158,7 @@ class BoundarySample:
         return replace(self, **{name: getattr(self, name)[indices] for name in _ARRAYS})
 
     def flipped(self, label: IntArray) -> BoundarySample:
-        """The same points seen from their other side, whose classes are ``label``."""
+        """The same points with their two sides exchanged; ``label`` are the classes of the other side."""
         points, switched_to = self.points.copy(), self.switched_to.copy()
         jumps = np.flatnonzero(self.switched >= 0)
         columns = self.switched[jumps]
@@ -167,7 +167,7 @@ class BoundarySample:
         return replace(self, points=points, direction=-self.direction, label=label, switched_to=switched_to)
 
 
-def _wrong(model: Model, sample: BoundarySample) -> IntArray:
+def _contradicted(model: Model, sample: BoundarySample) -> IntArray:
     """The points across which the predicted class, or value, does not change as it should."""
     if model.is_regressor:
         below, above = (model.answers(end)[:, 0] for end in sample.ends())
@@ -195,7 +195,7 @@ _ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name not in ("n_mode
 
 
 def join(samples: list[BoundarySample]) -> BoundarySample:
-    """Several samples as one; the rows spent are added."""
+    """Several samples as one; the numbers of model rows are added."""
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in samples]) for name in _ARRAYS}
     return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
 

@@ -1,4 +1,4 @@
-"""Decision Boundary Point Search: pairs of rows of opposite class, bisected all together."""
+"""Decision Boundary Point Search: bisection of many pairs of rows with opposite classes, all at the same time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from gpec._validation import check_choice, check_count, check_positive
-from gpec.boundary._nudge import Jitter
+from gpec.boundary._jitter import Jitter
 from gpec.boundary._pairs import PairStream
-from gpec.boundary._ruler import SearchScale
 from gpec.boundary._search import Collection, bisect
+from gpec.boundary._search_scale import SearchScale
 from gpec.boundary._walk import walk
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.data import Schema, same_values
@@ -23,7 +23,7 @@ from gpec.runtime.progress import Progress
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BisectionSampler", "box_rows", "nudged_rows", "refuse_values"]
+__all__ = ["BisectionSampler", "box_rows", "jittered_rows", "refuse_values"]
 
 _LEAST_PAIRS = 64
 _MAX_EMPTY_ROUNDS = 5
@@ -36,25 +36,26 @@ class BisectionSampler(Sampler):
     Parameters
     ----------
     pairing : {"nearest", "random"}
-        "nearest" pairs each row with the nearest row of the other class and so samples the boundary near the data;
-        when these pairs run out, further partners follow, then random pairs. "random" pairs rows at random.
+        "nearest" pairs each row with the nearest row of the other class, which samples the boundary near the data. When
+        these pairs are used up, further partners follow, then random pairs. "random" pairs rows randomly.
     rows : {"data", "box"}
         Take the rows from the data, or draw them uniformly from its bounding box.
     tolerance : float
-        Longest last bracket, in standardised units; without standardisation as a share of the spread of the data.
+        Longest final bracket, in standardised units; without standardisation, as a fraction of the spread of the data.
     n_walk : int
-        Before bisecting, let each partner walk so many steps towards its row (:mod:`gpec.boundary._walk`). In many
-        dimensions this finds boundary points closer to the data, at the price of one model row a step and pair; 0
-        bisects between the rows as they are.
+        Number of random steps that move each partner towards its row before bisection (:mod:`gpec.boundary._walk`). In
+        many dimensions this finds boundary points closer to the data. Each step costs one model row for each pair. 0
+        bisects between the unchanged rows.
 
     Notes
     -----
-    Missing values are kept along the way between two rows that both lack them, and switched like categories otherwise.
-    Rows of one feature have few boundary points: as many as there are changes of class between neighbouring values.
+    A value that is missing in both rows of a pair is missing on the whole path; one that is missing in one row switches
+    like a category. With one feature there are few boundary points: one for each change of class between neighbouring
+    values.
 
-    All pairs advance together, one model call a step. With nearest pairs about 1 standardised unit apart a point costs
-    some 24 rows at the default tolerance, and 4 more to check it. At most ``max(10 * n_boundary, 20_000)`` rows of the
-    data are looked at, unless these are of a single class.
+    All pairs advance together, with one model call for each step. With nearest pairs about 1 standardised unit apart, a
+    point costs about 24 model rows at the default tolerance, and 4 more to check it. At most
+    ``max(10 * n_boundary, 20_000)`` rows of the data are used, unless they all have the same class.
 
     Examples
     --------
@@ -90,10 +91,10 @@ class BisectionSampler(Sampler):
         self.check()
         refuse_values(self, model)
         rows_before = model.n_rows
-        ruler = SearchScale.of(model.schema, Z, self.tolerance)
-        candidates, labels = self._candidates(model, Z, n_boundary, ruler, stream(seed, "boundary rows"))
+        search_scale = SearchScale.of(model.schema, Z, self.tolerance)
+        candidates, labels = self._candidates(model, Z, n_boundary, search_scale, stream(seed, "boundary rows"))
         _require_classes(model, labels)
-        found = self._between(model, candidates, labels, n_boundary, ruler, seed, progress)
+        found = self._between(model, candidates, labels, n_boundary, search_scale, seed, progress)
         return replace(found, n_model_rows=model.n_rows - rows_before)
 
     def _between(
@@ -102,13 +103,13 @@ class BisectionSampler(Sampler):
         candidates: FloatArray,
         labels: IntArray,
         n_boundary: int,
-        ruler: SearchScale,
+        search_scale: SearchScale,
         seed: int,
         progress: Literal["auto"] | bool,
-        whose: str = "",
+        where: str = "",
         key: tuple[int, ...] = (),
     ) -> BoundarySample:
-        """Points between candidates of different labels; ``whose`` names the boundary, ``key`` its random numbers."""
+        """Points between candidates of different labels; ``where`` names the boundary, ``key`` its random stream."""
         embedded = model.schema.embed(candidates)
         varying = np.flatnonzero(~same_values(candidates, candidates[:1]).all(axis=0))
         one_column = len(varying) == 1
@@ -125,11 +126,11 @@ class BisectionSampler(Sampler):
             for y in range(model.n_outputs)
         ]
         rng = stream(seed, "boundary search", *key)
-        found = Collection(model, ruler, n_boundary)
+        found = Collection(model, search_scale, n_boundary)
         empty_rounds = 0
         with Progress(n_boundary * model.n_outputs, "boundary", progress) as bar:
             while empty_rounds < _MAX_EMPTY_ROUNDS:
-                # after a round without a new point try harder
+                # after a round without a new point, try more pairs
                 least = _LEAST_PAIRS * 2**empty_rounds
                 pairs = [(y, sources[y].take(max(count, least))) for y, count in found.missing().items()]
                 if not any(len(pair) for _, pair in pairs):
@@ -139,15 +140,15 @@ class BisectionSampler(Sampler):
                 A, B = candidates[first], candidates[second]
                 if self.n_walk:
                     B = walk(model, A, B, label, self.n_walk, rng)
-                gained = found.add(*bisect(model, A, B, label, ruler, rng))
+                gained = found.add(*bisect(model, A, B, label, search_scale, rng))
                 bar.advance(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
         count, scarce = found.scarcest()
-        self._report_shortage(count, whose or scarce, n_boundary, complete=one_column)
+        self._report_shortage(count, where or scarce, n_boundary, complete=one_column)
         return found.sample()
 
     def _candidates(
-        self, model: Model, Z: FloatArray, n_boundary: int, ruler: SearchScale, rng: np.random.Generator
+        self, model: Model, Z: FloatArray, n_boundary: int, search_scale: SearchScale, rng: np.random.Generator
     ) -> tuple[FloatArray, IntArray]:
         """Rows to pair, with their predicted classes."""
         if self.rows == "box":
@@ -158,24 +159,24 @@ class BisectionSampler(Sampler):
                 if len(np.unique(labels)) == model.n_classes:
                     break
             return rows, labels
-        rows, rest, nudge = nudged_rows(model, Z, n_boundary, ruler, rng)
+        rows, rest, jitter = jittered_rows(model, Z, n_boundary, search_scale, rng)
         labels = model.labels(rows)
         if len(rest) and len(np.unique(labels)) < (model.n_classes or 0):
-            rest = nudge.moved(_distinct(rest), rng)
+            rest = jitter.moved(_distinct(rest), rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
 
-    def _report_shortage(self, count: int, whose: str, n_boundary: int, *, complete: bool) -> None:
+    def _report_shortage(self, count: int, where: str, n_boundary: int, *, complete: bool) -> None:
         least = 1 if complete else LEAST_POINTS
         if count < least:
             raise BoundaryNotFoundError(
-                f"Only {count} distinct boundary points were found{whose}, but at least {least} are needed; pass more "
+                f"Only {count} distinct boundary points were found{where}, but at least {least} are needed; pass more "
                 f"rows on both sides of it, or use boundary={type(self).__name__}(rows='box')."
             )
         if count < n_boundary and not complete:
             warnings.warn(
-                f"Found {count} distinct boundary points{whose} instead of n_boundary={n_boundary}, because further "
-                "pairs of rows give no new ones; pass more rows, or ask for fewer points.",
+                f"Found {count} distinct boundary points{where} instead of n_boundary={n_boundary}, because further "
+                "pairs of rows give no new ones; pass more rows, or reduce n_boundary.",
                 FewBoundaryPointsWarning,
                 stacklevel=4,
             )
@@ -195,41 +196,41 @@ def _require_classes(model: Model, labels: IntArray) -> None:
 
 
 def refuse_values(sampler: Sampler, model: Model) -> None:
-    """Raise if the model is a regressor, which has no classes to search between."""
+    """Raise if the model is a regressor, which has no classes."""
     if model.is_regressor:
         raise InputError(
-            f"{type(sampler).__name__} looks for a change of class, and the model is a regressor; use "
-            "boundary=LevelSetSampler(), which is what boundary='auto' means for it."
+            f"{type(sampler).__name__} searches for a change of class, and the model is a regressor; use "
+            "boundary=LevelSetSampler(), or boundary='auto', which selects it."
         )
 
 
-def nudged_rows(
-    model: Model, Z: FloatArray, n_boundary: int, ruler: SearchScale, rng: np.random.Generator
+def jittered_rows(
+    model: Model, Z: FloatArray, n_boundary: int, search_scale: SearchScale, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, Jitter]:
-    """Enough distinct rows of the data, nudged; the rest of the data; and the nudge."""
+    """Distinct rows of the data with jitter, as many as are needed; the rest of the data; and the jitter."""
     order = rng.permutation(len(Z))
     enough = max(10 * n_boundary, 20_000)
     rows, rest = Z[order[:enough]], Z[order[enough:]]
-    nudge = Jitter(model.schema, Z, ruler.unit)
-    nudge.choose_way(model, rows)
-    return nudge.moved(_distinct(rows), rng), rest, nudge
+    jitter = Jitter(model.schema, Z, search_scale.unit)
+    jitter.choose_way(model, rows)
+    return jitter.moved(_distinct(rows), rng), rest, jitter
 
 
 def box_rows(schema: Schema, Z: FloatArray, n_boundary: int, rng: np.random.Generator) -> FloatArray:
-    """Distinct rows of the bounding box of the data."""
+    """Distinct random rows from the bounding box of the data."""
     return _distinct(_uniform_rows(schema, Z, max(2 * n_boundary, 1_000), rng))
 
 
 def _distinct(Z: FloatArray) -> FloatArray:
-    """Rows without repetitions, whose pairs would lead to the same points."""
+    """Rows without duplicates, whose pairs would give the same points."""
     return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)
 
 
 def _uniform_rows(schema: Schema, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Rows of the bounding box; of the values of a column as many are missing as in the data."""
+    """Random rows from the bounding box; each column has the same fraction of missing values as in the data."""
     low, high = np.fmin.reduce(Z), np.fmax.reduce(Z)
     t = rng.random((count, Z.shape[1]))
-    rows = np.clip((1 - t) * low + t * high, low, high)  # rounding may leave the range, of a constant column above all
+    rows = np.clip((1 - t) * low + t * high, low, high)  # rounding can leave the range, mainly of a constant column
     for j in schema.categorical:
         seen = np.unique(Z[:, j])
         # a declared category may be unknown to the model

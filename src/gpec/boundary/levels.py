@@ -1,4 +1,4 @@
-"""Level sets of a regressor's output: where it passes chosen values."""
+"""Level sets of a regressor: the points where its output crosses chosen values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from gpec._validation import check_finite_array
-from gpec.boundary._ruler import SearchScale
+from gpec.boundary._search_scale import SearchScale
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, join
-from gpec.boundary.bisection import BisectionSampler, box_rows, nudged_rows
+from gpec.boundary.bisection import BisectionSampler, box_rows, jittered_rows
 from gpec.errors import BoundaryNotFoundError, InputError
 from gpec.models import Model
 from gpec.runtime.randomness import stream
@@ -19,22 +19,22 @@ from gpec.typing import FloatArray
 
 __all__ = ["LevelSetSampler"]
 
-_CONSTANT = 1e-12  # of their size: values that differ by less differ by rounding
+_CONSTANT = 1e-12  # relative to their size: smaller differences are rounding
 
 
 class LevelSetSampler(BisectionSampler):
-    """Sample level sets of a regressor: the points where its output passes chosen values.
+    """Sample level sets of a regressor: the points where its output crosses chosen values.
 
-    A level is a quantile of the output over the rows. Rows whose output is at most the level are paired with rows where
-    it is greater, and each pair is bisected as :class:`BisectionSampler` bisects two classes. Trees jump over a level
-    without ever having it as their output; there the point is the place of the jump.
+    A level is a quantile of the output over the rows. Rows with an output of at most the level are paired with rows
+    with a greater output, and each pair is bisected as :class:`BisectionSampler` bisects two classes. The output of
+    trees can jump over a level; then the point is the place of the jump.
 
     Parameters
     ----------
     quantiles : sequence of float
-        Which levels: quantiles of the output over the rows of the data, at most 20,000 or ten times the points asked
-        for. Where the output takes few values, a level is put between the two next to the quantile. The points asked
-        for are shared evenly among the levels.
+        The levels, as quantiles of the output over the rows of the data (at most 20,000 rows or ``10 * n_boundary``).
+        If the output takes few values, a level lies between the two values next to the quantile. ``n_boundary`` points
+        are divided evenly among the levels.
     pairing, rows, tolerance, n_walk
         As for :class:`BisectionSampler`.
 
@@ -68,15 +68,15 @@ class LevelSetSampler(BisectionSampler):
     def draw(
         self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool = "auto"
     ) -> BoundarySample:
-        """Points of all level sets together."""
+        """Points of all level sets."""
         self.check()
         if not model.is_regressor:
             raise InputError(
                 "LevelSetSampler needs a regressor, and the model is a classifier; use boundary=BisectionSampler()."
             )
         rows_before, rng = model.n_rows, stream(seed, "boundary rows")
-        ruler = SearchScale.of(model.schema, Z, self.tolerance)
-        candidates = nudged_rows(model, Z, n_boundary, ruler, rng)[0]
+        search_scale = SearchScale.of(model.schema, Z, self.tolerance)
+        candidates = jittered_rows(model, Z, n_boundary, search_scale, rng)[0]
         values = model.answers(candidates)[:, 0]
         levels = self._levels(values)
         if self.rows == "box":
@@ -90,13 +90,13 @@ class LevelSetSampler(BisectionSampler):
                     f"All {len(values)} rows drawn from the box lie on one side of the level {level:.6g}; use "
                     "boundary=LevelSetSampler(), which takes the rows of the data."
                 )
-            whose, split = f" at the level {level:.6g}", model.split_at(level)
-            found = self._between(split, candidates, above, wanted, ruler, seed, progress, whose, (place,))
+            where, split = f" at the level {level:.6g}", model.split_at(level)
+            found = self._between(split, candidates, above, wanted, search_scale, seed, progress, where, (place,))
             samples.append(replace(found, level=np.full(len(found), level)))
         return replace(join(samples), n_model_rows=model.n_rows - rows_before)
 
     def _levels(self, values: FloatArray) -> FloatArray:
-        """Values of the output between those of rows, so that for each some rows lie on either side."""
+        """Levels between two neighbouring outputs, so that rows lie on both sides of each level."""
         distinct, counts = np.unique(values, return_counts=True)
         if distinct[-1] - distinct[0] <= _CONSTANT * np.abs(distinct).max():
             raise BoundaryNotFoundError(

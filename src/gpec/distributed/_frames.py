@@ -11,7 +11,7 @@ from gpec.data._tables import read_table
 from gpec.distributed._partition import Partition, explain_rows
 from gpec.distributed._task import ExplainTask
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
-from gpec.runtime.payload import errors_that_travel, pass_on
+from gpec.runtime.payload import pass_through, picklable_errors
 
 __all__ = ["explain", "explain_lazily", "is_dask"]
 
@@ -73,7 +73,7 @@ def explain(
     else:
         blocks, firsts = _blocks_of_array(X)
         like = pd.RangeIndex(0)
-    sent, explain_block = dask.delayed(pass_on, pure=False)(task), dask.delayed(_explain_block, pure=False)
+    sent, explain_block = dask.delayed(pass_through, pure=False)(task), dask.delayed(_explain_block, pure=False)
     parts = [
         explain_block(sent, block, Partition(i), first)
         for i, (block, first) in enumerate(zip(blocks, firsts, strict=True))
@@ -83,7 +83,7 @@ def explain(
 
 
 def _explain_block(task: ExplainTask, rows: Any, partition: Partition, first: int | None) -> pd.DataFrame:
-    with errors_that_travel():
+    with picklable_errors():
         kind: Any = pd.DataFrame if first is None else np.ndarray
         if not isinstance(rows, kind):
             raise InputError(f"{partition} is a {type(rows).__name__}, not the type that the Dask collection declares.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpec.errors import CheckpointError, CorruptFileError, InputError
-from gpec.runtime.archive import half_written
+from gpec.runtime.archive import temporary_files
 from gpec.runtime.checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
@@ -63,7 +63,7 @@ class OutputFolder:
     def tidy(self) -> None:
         """Delete the incomplete files of killed processes."""
         for name in self.files:
-            for path in half_written(self.folder / name):
+            for path in temporary_files(self.folder / name):
                 path.unlink(missing_ok=True)
 
 

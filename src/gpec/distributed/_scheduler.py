@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gpec.distributed._file import Counts, Job, explain_file
 from gpec.distributed._task import ExplainTask
 from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
-from gpec.runtime.payload import errors_that_travel, pass_on, scheduler_lost, send
+from gpec.runtime.payload import pass_through, picklable_errors, scheduler_lost, send
 from gpec.runtime.progress import Progress
 
 __all__ = ["run_jobs", "running_on"]
@@ -59,7 +59,7 @@ def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["
         return _run_on_cluster(where, task, jobs, progress)
     import dask
 
-    sent = dask.delayed(pass_on)(task)
+    sent = dask.delayed(pass_through)(task)
     work = dask.delayed(_explain_there if where == "processes" else explain_file)
     tasks = [work(task=sent, job=job) for job in jobs]
     return list(dask.compute(*tasks, scheduler=where))
@@ -109,7 +109,7 @@ def _close(client: Any) -> None:
 
 
 def _explain_there(job: Job, task: ExplainTask) -> Counts:
-    with errors_that_travel():
+    with picklable_errors():
         return explain_file(task, job)
 
 

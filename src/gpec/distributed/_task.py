@@ -14,7 +14,7 @@ from gpec.errors import InputError, PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
 from gpec.pipeline.fitted import Fitted
-from gpec.runtime.payload import Payload, in_turn
+from gpec.runtime.payload import Payload, one_at_a_time
 
 __all__ = ["ExplainTask"]
 
@@ -69,7 +69,7 @@ class ExplainTask:
     def explain(self, rows: Any) -> Explanation:
         """Explain rows with the GPEC of this process."""
         g = self.payload.open()["GPEC"]
-        with in_turn(self._alone(g)):
+        with one_at_a_time(self._alone(g)):
             found: Explanation = g.explain(rows, attribution=self.attribution, confidence_level=self.confidence_level)
         return found
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from gpec._validation import check_auto_count
 from gpec.data import same_values
-from gpec.data._same import unique_rows
+from gpec.data._equality import unique_rows
 from gpec.errors import ModelCallError, ModelOutputError
 from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers._shapley_values import all_coalitions, shapley_values

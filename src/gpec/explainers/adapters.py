@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from gpec.data._same import contents_of
+from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers._coalitions import CountsCoalitions
 from gpec.explainers.attribution import Attribution, check_attribution

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from gpec.data import Groups, Schema
 from gpec.data._background import check_background
-from gpec.data._same import contents_of
+from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
 from gpec.explainers._cost import Watch
 from gpec.explainers._grouped import grouped

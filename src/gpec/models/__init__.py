@@ -1,4 +1,4 @@
-"""One checked way to call any model, and to load one."""
+"""One interface to call any model, with checked answers, and to load models."""
 
 from gpec.models._matching import match_columns
 from gpec.models.loading import load_model

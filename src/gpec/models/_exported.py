@@ -1,4 +1,4 @@
-"""A network in a file of ``torch.export``."""
+"""Networks saved by ``torch.export``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpec.errors import CorruptFileError, InputError
 __all__ = ["is_size", "load_exported"]
 
 _TRUST = "if you trust where it comes from, pass trust_pickle=True (--trust-pickle)"
-# Sizes of tensors are texts that torch evaluates, such as "2*Symbol('s0', integer=True) + 1".
+# Sizes of tensors are expressions that torch evaluates, such as "2*Symbol('s0', integer=True) + 1".
 _SYMBOL = re.compile(r"Symbol\('\w+'(?:, \w+=(?:True|False))*\)")
 _ARITHMETIC = re.compile(r"(?:[A-Z]\w*\(|\d+\.\d+|\w+(?!\w|\s*[(.])|[\s+\-*/%(),<>=])*")
 _PLAIN_PART = re.compile(r"(?:weight|tensor)_\d+")
@@ -40,7 +40,7 @@ def _as_module(graph: Any) -> Any:
     import torch
 
     class ExportedModule(torch.nn.Module):
-        """An exported graph, which is always in the mode it was exported in and refuses to be told so."""
+        """An exported graph. Its mode is fixed at export, and its own ``eval()`` raises."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -69,14 +69,14 @@ def _require_any_number(program: Any, path: Path) -> None:
 
 
 def _refuse_pickles(path: Path) -> None:
-    """Raise if reading the file would run pickled or compiled code, which torch does without asking."""
+    """Raise if reading the file would run pickled or compiled code; torch runs it without a warning."""
     import torch
 
     try:
         with zipfile.ZipFile(path) as archive:
             parts = [(name, name.partition("/")[2]) for name in archive.namelist()]
             if "archive_version" not in [part for _, part in parts]:
-                raise InputError(f"{path} is not in the format of torch 2.8 and later; export it anew, or {_TRUST}.")
+                raise InputError(f"{path} is not in the format of torch 2.8 and later; export it again, or {_TRUST}.")
             for name, part in parts:
                 if part.startswith("data/aotinductor") or (
                     part.endswith(".pt") and not part.startswith("data/sample_inputs/")
@@ -85,7 +85,7 @@ def _refuse_pickles(path: Path) -> None:
                 if part.endswith("config.json"):
                     _refuse_pickled_parts(json.loads(archive.read(name)), path)
                 elif part.startswith("models/"):
-                    _refuse_odd_sizes(json.loads(archive.read(name)), path)
+                    _refuse_other_expressions(json.loads(archive.read(name)), path)
                 elif part.startswith("data/sample_inputs/"):
                     torch.load(io.BytesIO(archive.read(name)), weights_only=True)
     except InputError:
@@ -103,17 +103,17 @@ def _refuse_pickled_parts(config: Any, path: Path) -> None:
 
 
 def is_size(text: str) -> bool:
-    """Whether a text is arithmetic with symbols, and nothing that could do more when it is evaluated."""
+    """Whether a text is only arithmetic with symbols, so that it is safe to evaluate."""
     return "__" not in text and _ARITHMETIC.fullmatch(_SYMBOL.sub("s", text)) is not None
 
 
-def _refuse_odd_sizes(tree: Any, path: Path) -> None:
+def _refuse_other_expressions(tree: Any, path: Path) -> None:
     if isinstance(tree, dict):
         text = tree.get("expr_str", "")
         if not isinstance(text, str) or not is_size(text):
             raise InputError(f"{path} holds an expression that is not a size ({text!r}); {_TRUST}.")
         for item in tree.values():
-            _refuse_odd_sizes(item, path)
+            _refuse_other_expressions(item, path)
     elif isinstance(tree, list):
         for item in tree:
-            _refuse_odd_sizes(item, path)
+            _refuse_other_expressions(item, path)

@@ -1,4 +1,4 @@
-"""How a LightGBM Booster is called."""
+"""Calls of a LightGBM Booster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lightgbm_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
 
     def predict(rows: Any) -> npt.NDArray[Any]:
         if isinstance(rows, pd.DataFrame) and set(rows.columns) == set(names):
-            rows = rows[names]  # it goes by position
+            rows = rows[names]  # the Booster uses the position of columns, not their names
         return np.asarray(booster.predict(rows))
 
     return predict

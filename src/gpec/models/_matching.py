@@ -1,4 +1,4 @@
-"""Which columns a model takes, and a table brought into that form."""
+"""The columns that a model takes, and the conversion of a table to them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["match_columns"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model says about its columns; ``categories`` are those of each categorical one, None if it only counts."""
+    """The columns of a model; ``categories`` maps each categorical column to its categories, or None if unknown."""
 
     names: tuple[str, ...] | None = None
     count: int | None = None
     categories: Mapping[int, list[Any] | None] = field(default_factory=dict)
-    texts: tuple[int, ...] = ()  # columns whose values are texts, even if they look like numbers
+    texts: tuple[int, ...] = ()  # columns of strings, even if these look like numbers
 
 
 def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -> tuple[pd.DataFrame, list[str]]:
-    """The columns that the model takes, in its order and kind, and the names of those that it does not take.
+    """The columns that the model takes, in its order and type, and the names of the other columns.
 
-    Models that remember their columns are given these by name. Text in a column that XGBoost or LightGBM knows as
-    categories becomes these categories; CatBoost's categories become texts.
+    Columns are selected by name if the model stores its column names. Text in a categorical column of XGBoost or
+    LightGBM becomes the model's categories; CatBoost's categories become strings.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -
     table : DataFrame
         Rows, with at least the model's columns.
     name : str
-        How messages name the table.
+        Name of the table in messages.
 
     Raises
     ------
     InputError
-        If columns are missing, their number is wrong, or a value is none of the model's categories.
+        If columns are missing, their number is wrong, or a value is not one of the model's categories.
     """
     inputs = _inputs_of(model)
     left_out: list[str] = []
@@ -52,14 +52,14 @@ def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -
         missing = [column for column in inputs.names if column not in table.columns]
         if missing:
             raise InputError(
-                f"{name} lacks the columns {missing} that the model takes; its columns are {list(table.columns)}."
+                f"{name} does not have the columns {missing} that the model takes; it has {list(table.columns)}."
             )
         left_out = [str(column) for column in table.columns if column not in inputs.names]
         table = table[list(inputs.names)]
     elif inputs.count is not None and table.shape[1] != inputs.count:
         raise InputError(
-            f"{name} has {table.shape[1]} columns and the model, which does not know their names, takes "
-            f"{inputs.count}; leave out those that it does not take (--drop)."
+            f"{name} has {table.shape[1]} columns, but the model takes {inputs.count} and does not store their names; "
+            "leave out the columns that it does not take (--drop)."
         )
     changed = {}
     for j, categories in inputs.categories.items():
@@ -97,9 +97,9 @@ def _of_xgboost(booster: Any) -> Inputs:
 
 
 def _categories_of_xgboost(booster: Any) -> list[list[Any] | None]:
-    """The categories of each column as the model file keeps them, since XGBoost 3.1.
+    """The categories of each column as stored in the model file, since XGBoost 3.1.
 
-    XGBoost cuts names with letters beyond ASCII at the wrong places; such names are then not found in a table.
+    XGBoost splits names with non-ASCII letters at the wrong places; such names are not found in a table.
     """
     trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
     cache = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
@@ -123,8 +123,8 @@ def _of_lightgbm(booster: Any) -> Inputs:
     places = [j for j, words in enumerate(infos) if not words.startswith("[") and words != "none"]
     if given and len(places) != len(given):
         raise InputError(
-            f"The LightGBM model has {len(given)} categorical columns, of which {len(places)} are used in its trees, "
-            "so that the file does not tell which are which; leave unused ones out of the training."
+            f"The LightGBM model has {len(given)} categorical columns, but its trees use only {len(places)}, so the "
+            "file does not say which ones; train it without the unused columns."
         )
     return Inputs(None if numbered else tuple(names), len(names), dict(zip(places, given, strict=False)))
 
@@ -137,18 +137,18 @@ def _of_catboost(model: Any) -> Inputs:
 
 
 def _as_category(column: pd.Series[Any], categories: list[Any] | None, name: str) -> pd.Series[Any]:
-    """A column with the categories of the model; where it only counts them, a number is its own code."""
+    """A column with the categories of the model; if these are unknown, a number is its own code."""
     if categories is None:
         if not pd.api.types.is_numeric_dtype(column.dtype):
             raise InputError(
-                f"{name} has text in column {column.name!r}, and the model file does not tell which number stands for "
-                "which category; save the model with XGBoost 3.1 or later, or give the numbers."
+                f"{name} has text in column {column.name!r}, and the model file does not store the names of the "
+                "categories; save the model with XGBoost 3.1 or later, or pass the categories' numbers."
             )
         categories = list(range(int(column.max()) + 1))
     unknown = column[column.notna() & ~column.isin(categories)]
     if len(unknown):
         raise InputError(
-            f"{name} has {unknown.iloc[0]!r} in column {column.name!r}, which is none of the model's categories "
+            f"{name} has {unknown.iloc[0]!r} in column {column.name!r}, which is not one of the model's categories "
             f"{categories[:20]}."
         )
     return pd.Series(pd.Categorical(column, categories=categories), index=column.index, name=column.name)

@@ -26,30 +26,30 @@ _DTYPES: dict[str, npt.DTypeLike] = {
 
 
 class OnnxModel:
-    """A function ``X -> (n, classes)`` of the probabilities in an ONNX file, or of the values of a regressor.
+    """An ONNX file as a function ``X -> (n, classes)`` that gives probabilities, or the values of a regressor.
 
-    The graph takes one tensor with all columns, or one tensor for each column, named as it. Its probabilities are a
-    tensor, or a list of dictionaries from class to probability, as skl2onnx makes it by default.
+    The graph takes one tensor with all columns, or one tensor for each column with the name of the column. Its
+    probabilities are a tensor, or a list of dictionaries from class to probability, the default of skl2onnx.
 
     Attributes
     ----------
     feature_names_in_, n_features_in_
-        The columns, as far as the file knows them.
+        The columns, if the file states them.
     classes_ : array or None
-        Names of the classes, where the probabilities come in dictionaries and the model has been asked.
+        Names of the classes, if the probabilities are dictionaries; set by the first call.
     """
 
     def __init__(self, path: Path, output: str | None = None) -> None:
         onnxruntime = check_installed("onnxruntime", str(path), '"gpec[files]"')
         try:
             self._session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's classes of errors have no base of their own
+        except Exception as error:  # onnxruntime's errors have no common base class
             reason = " ".join(str(error).split())
             raise CorruptFileError(f"{path} cannot be read as an ONNX model: {reason}.") from error
         self._inputs = [_spec(node) for node in self._session.get_inputs()]
-        odd = [node.type for node in self._session.get_inputs() if node.type not in _DTYPES]
-        if odd:
-            raise InputError(f"{path} takes an input of type {odd[0]}; gpec can give tensors of numbers and of texts.")
+        unsupported = [node.type for node in self._session.get_inputs() if node.type not in _DTYPES]
+        if unsupported:
+            raise InputError(f"{path} takes an input of type {unsupported[0]}; gpec gives tensors of numbers or text.")
         chosen = choose_output([_spec(node) for node in self._session.get_outputs()], output, str(path))
         self._output = str(chosen)
         self.feature_names_in_, self.n_features_in_ = columns_of(self._inputs)

@@ -1,4 +1,4 @@
-"""Which models are regressors."""
+"""Tests whether a model is a regressor."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def predicts_numbers(model: Any) -> bool:
 
 
 def predicts_labels(model: Any) -> bool:
-    """Whether scikit-learn knows it as something whose ``predict`` gives labels."""
+    """Whether it is a scikit-learn estimator whose ``predict`` gives labels."""
     return any(_is(kind, model) for kind in (is_classifier, is_clusterer, is_outlier_detector))
 
 
 def require_agreement(stated: str, known: str, name: str) -> str:
-    """What a model returns that is known to be a classifier or a regressor; raise if the user states the other."""
+    """The output of a model, detected as ``known`` and ``stated`` by the user; raise if the two contradict."""
     if stated == "auto" or (stated == "value") == (known == "value"):
         return known if stated == "auto" else stated
     if stated == "value":

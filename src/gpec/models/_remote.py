@@ -1,7 +1,7 @@
-"""A classifier or regressor on a server that speaks the Open Inference Protocol, version 2 over HTTP.
+"""A classifier or regressor on a server with the Open Inference Protocol, version 2 over HTTP.
 
-The client is the standard library's ``http.client``: the protocol needs two kinds of requests with JSON, and a
-connection that stays open; no package has to be installed for that. Redirects and proxies are not followed.
+The client is the standard library's ``http.client``. The protocol needs only two kinds of JSON requests and a
+connection that stays open, so no package has to be installed. Redirects and proxies are not followed.
 """
 
 from __future__ import annotations
@@ -30,36 +30,37 @@ _DTYPES: dict[str, npt.DTypeLike] = {
     "FP64": np.float64,
     **{f"{sign}INT{bits}": np.dtype(f"{sign.lower()}int{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64)},
 }
-_BUSY = (429, 502, 503, 504)  # worth another try
-_LONGEST = 300  # characters of a server's own words that are shown
-_UNNAMED = TensorSpec("input-0", np.float64, 2)  # for servers that do not say what they take
+_RETRIED = (429, 502, 503, 504)  # worth another try
+_LONGEST_MESSAGE = 300  # characters of a server's own message that are shown
+_DEFAULT_INPUT = TensorSpec("input-0", np.float64, 2)  # for servers that do not state their inputs
 
 
 class RemoteModel:
-    """A function ``X -> (n, classes)`` that asks a model server.
+    """A function ``X -> (n, classes)`` that calls a model server.
 
-    Rows go in one tensor ``[n, d]``, or in one tensor for each column, as the server's metadata say; in blocks of
-    ``batch_rows``. A request that meets a dead connection or a busy server is tried again, waiting longer each time.
+    Rows are sent as one tensor ``[n, d]``, or as one tensor for each column, as stated in the server's metadata, in
+    blocks of ``batch_rows``. If the connection breaks or the server is busy, the request is repeated after a longer
+    and longer wait.
 
     Parameters
     ----------
     address : str
         ``http://host:port``, or ``http://host:port/v2/models/NAME``; https too.
     model_name : str, optional
-        Name of the model on the server, where the address does not end in it.
+        Name of the model on the server, if the address does not end with it.
     output : str, optional
-        The output tensor with the probabilities or values; by default the one whose name or type says so.
+        The output tensor with the probabilities or values; by default it is found by name and type.
     batch_rows : int
-        Rows in one request, at most.
+        Largest number of rows in one request.
     timeout : float
         Seconds to wait for an answer.
     waits : tuple of float
-        Seconds to wait before each further try.
+        Seconds to wait before each repetition.
 
     Attributes
     ----------
     feature_names_in_, n_features_in_
-        The columns, as far as the server says.
+        The columns, if the server states them.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class RemoteModel:
         self._path = _model_path(parts.path, model_name, address)
         self.address = f"{parts.scheme}://{parts.netloc}{self._path}"
         self._batch_rows, self._timeout, self._waits = batch_rows, timeout, waits
-        self._own = threading.local()  # a connection for each thread
+        self._local = threading.local()  # a connection for each thread
         try:
-            metadata = self._ask("GET", self._path, None)
-            self._inputs = [_spec(tensor) for tensor in metadata.get("inputs") or []] or [_UNNAMED]
+            metadata = self._request("GET", self._path, None)
+            self._inputs = [_spec(tensor) for tensor in metadata.get("inputs") or []] or [_DEFAULT_INPUT]
             known = [_spec(tensor) for tensor in metadata.get("outputs") or []]
         except (OSError, RuntimeError) as error:
             raise ModelCallError(str(error)) from error
@@ -101,7 +102,7 @@ class RemoteModel:
         request: dict[str, Any] = {"inputs": [_tensor(spec, values) for spec, values in given]}
         if self._output is not None:
             request["outputs"] = [{"name": self._output}]
-        answer = self._ask("POST", f"{self._path}/infer", json.dumps(request, allow_nan=False).encode())
+        answer = self._request("POST", f"{self._path}/infer", json.dumps(request, allow_nan=False).encode())
         try:
             return _probabilities(answer["outputs"], self._output, len(given[0][1]))
         except InputError:
@@ -109,15 +110,15 @@ class RemoteModel:
         except (KeyError, TypeError, ValueError) as error:
             raise RuntimeError(f"{self.address} gave an answer that cannot be read ({error})") from error
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> Any:
-        """The server's answer to one request, after a few tries."""
+    def _request(self, method: str, path: str, body: bytes | None) -> Any:
+        """The server's answer to one request, which is repeated if it fails."""
         for wait in (*self._waits, None):
             try:
                 status, content = self._send(method, path, body)
-                if status not in _BUSY or wait is None:
+                if status not in _RETRIED or wait is None:
                     return self._read(status, content)
             except (OSError, http.client.HTTPException) as error:
-                self._hang_up()
+                self._close()
                 if wait is None:
                     reason = str(error) or type(error).__name__
                     tries = len(self._waits) + 1
@@ -126,20 +127,20 @@ class RemoteModel:
         raise AssertionError  # the last try returns or raises
 
     def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        if getattr(self._own, "line", None) is None:
+        if getattr(self._local, "handle", None) is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._own.line = _Line(kind(self._host, self._port, timeout=self._timeout))
-        connection = self._own.line.connection
+            self._local.handle = _Connection(kind(self._host, self._port, timeout=self._timeout))
+        connection = self._local.handle.connection
         connection.request(method, path, body, {"Content-Type": "application/json", "Accept": "application/json"})
         response = connection.getresponse()
         return response.status, response.read()
 
-    def _hang_up(self) -> None:
-        self._own.line = None
+    def _close(self) -> None:
+        self._local.handle = None
 
     def _read(self, status: int, content: bytes) -> Any:
         if status != 200:
-            words = " ".join(_complaint(content).split())[:_LONGEST]
+            words = " ".join(_error_text(content).split())[:_LONGEST_MESSAGE]
             raise RuntimeError(f"{self.address} answered with status {status}" + (f" ({words})" if words else ""))
         try:
             return json.loads(content)
@@ -147,14 +148,14 @@ class RemoteModel:
             raise RuntimeError(f"{self.address} answered with something that is not JSON") from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_own"}
+        return {name: value for name, value in vars(self).items() if name != "_local"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _own=threading.local())
+        vars(self).update(state, _local=threading.local())
 
 
-class _Line:
-    """A connection that is closed when nobody needs it any more."""
+class _Connection:
+    """A connection that is closed when it is no longer used."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection = connection
@@ -197,8 +198,8 @@ def _probabilities(outputs: list[dict[str, Any]], wanted: str | None, n: int) ->
     return values.reshape(n, -1) if values.ndim > 1 else values
 
 
-def _complaint(content: bytes) -> str:
-    """The server's words for what went wrong."""
+def _error_text(content: bytes) -> str:
+    """The server's own error message."""
     text = content.decode(errors="replace")
     try:
         answer = json.loads(text)

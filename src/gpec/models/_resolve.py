@@ -1,4 +1,4 @@
-"""What kind of model it is."""
+"""The kind of a model, and how to call it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_booster(model: Any, package: str) -> bool:
 
 
 def _refuse_pairs(model: Any) -> None:
-    """A support vector machine may decide for each pair of classes, which is no output for each class."""
+    """Raise for a support vector machine with one output for each pair of classes instead of each class."""
     owner = getattr(model, "__self__", None)
     if getattr(model, "__name__", None) != "decision_function" or len(getattr(owner, "classes_", ())) <= 2:
         return

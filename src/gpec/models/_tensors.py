@@ -1,4 +1,4 @@
-"""Rows as the tensors that an ONNX file or a model server takes: one for all columns, or one for each."""
+"""Rows as tensors for an ONNX file or a model server: one tensor for all columns, or one for each column."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class TensorSpec:
     """Name, data type and number of axes of a tensor; ``width`` is the size of its second axis where that is fixed."""
 
     name: str
-    dtype: npt.DTypeLike | None  # object for text; None if it is not an array of numbers or texts
+    dtype: npt.DTypeLike | None  # object for text; None if it is not an array of numbers or text
     rank: int
     width: int | None = None
 
 
 def columns_of(inputs: Sequence[TensorSpec]) -> tuple[tuple[str, ...] | None, int | None]:
-    """Names and number of the columns that a model with these inputs takes, as far as they are known."""
+    """Names and number of the columns that a model with these inputs takes; None if unknown."""
     if len(inputs) > 1:
         return tuple(spec.name for spec in inputs), len(inputs)
     return None, inputs[0].width if inputs and inputs[0].rank == 2 else None
 
 
 def tensors(rows: Any, inputs: Sequence[TensorSpec]) -> Iterator[tuple[TensorSpec, npt.NDArray[Any]]]:
-    """The rows in the tensors that are asked for; columns are taken by name, or by place where rows have no names."""
+    """The rows as the tensors of ``inputs``; columns are selected by name, or by position if rows have no names."""
     frame = _as_frame(rows)
     if len(inputs) == 1:
         (spec,) = inputs
@@ -80,7 +80,7 @@ def _as_frame(rows: Any) -> pd.DataFrame:
 
 
 def _cast(columns: list[pd.Series[Any]], spec: TensorSpec) -> npt.NDArray[Any]:
-    """Columns side by side in the type of the tensor. Whole numbers are asked for at the nearest one."""
+    """Columns as one array with the type of the tensor. Numbers are rounded for tensors of integers."""
     dtype = np.dtype(object if spec.dtype is None else spec.dtype)
     if dtype.kind == "O":
         return np.column_stack([_texts(column) for column in columns])
@@ -97,7 +97,7 @@ def _cast(columns: list[pd.Series[Any]], spec: TensorSpec) -> npt.NDArray[Any]:
 
 
 def _texts(column: pd.Series[Any]) -> npt.NDArray[Any]:
-    """A column as texts; a missing value is an empty one."""
+    """A column as strings; a missing value becomes an empty string."""
     values = column.astype(object)
     return np.array(
         ["" if lacking else str(value) for value, lacking in zip(values, values.isna(), strict=True)], object

@@ -1,4 +1,4 @@
-"""How a torch Module is called."""
+"""Calls of a torch Module."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pandas as pd
 
 from gpec.typing import FloatArray
 
-__all__ = ["as_tensor", "ends_in", "evaluation_mode", "is_module", "torch_predict", "torch_settings"]
+__all__ = ["as_tensor", "evaluation_mode", "final_activation", "is_module", "torch_predict", "torch_settings"]
 
-_ENOUGH = 10  # answers between 0 and 1, one after the other, are hardly logits
+_ENOUGH = 10  # this many answers in a row between 0 and 1 are hardly logits
 
 
 def is_module(model: Any) -> bool:
     """Whether it is a Module; torch is not imported to find out."""
-    # another thread may be importing it: then it may lack anything, and no model can be one of its own
+    # while another thread is importing torch, it may be incomplete; then no model can be a Module yet
     kind = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
     return kind is not None and isinstance(model, kind)
 
@@ -57,10 +57,11 @@ def torch_settings(module: Any) -> tuple[Any, Any]:
     return parameter.dtype, parameter.device
 
 
-def ends_in(module: Any, output: FloatArray, seen: int) -> str | None:
-    """What the module seems to end in, if not in logits, by its last part and its output; "" if it is too early to say.
+def final_activation(module: Any, output: FloatArray, seen: int) -> str | None:
+    """The module's final activation, guessed from its last layer and its output.
 
-    ``seen`` answers before were all between 0 and 1. Of several classes, logarithms of probabilities are logits.
+    None if it returns logits, "" if more answers are needed. ``seen`` is the number of earlier answers, all between 0
+    and 1. With several classes, logarithms of probabilities count as logits.
     """
     last = type(list(module.modules())[-1]).__name__
     several = output.shape[1] > 1
@@ -75,7 +76,7 @@ def ends_in(module: Any, output: FloatArray, seen: int) -> str | None:
 
 @contextmanager
 def evaluation_mode(module: Any) -> Iterator[None]:
-    """Evaluation mode inside, and every part of the module in its own mode again afterwards."""
+    """A context with the module in evaluation mode; afterwards the mode of every part is restored."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -1,4 +1,4 @@
-"""How an XGBoost Booster is called."""
+"""Calls of an XGBoost Booster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in files, on servers and in modules."""
+"""Loading of models from files, servers and Python modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpec.models._remote import RemoteModel
 __all__ = ["load_model"]
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
-_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _KINDS = (
     "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, package.module:function, "
     "or an http:// address"
@@ -33,7 +33,7 @@ def load_model(
     model_name: str | None = None,
     output_name: str | None = None,
 ) -> Any:
-    """A model to pass to :class:`gpec.GPEC`, from a file, a server or a module.
+    """Load a model for :class:`gpec.GPEC` from a file, a server or a Python module.
 
     ===============================  =======================================================================
     ``model.json``, ``model.ubj``    an ``xgboost.Booster``
@@ -43,8 +43,8 @@ def load_model(
     ``model.skops``                  an estimator of scikit-learn, read by skops without pickle
     ``model.pt2``                    a ``torch.nn.Module`` written by ``torch.export.save``
     ``package.module:name``          the object of this name, imported
-    ``http://host/v2/models/NAME``   a function that asks a server of the Open Inference Protocol
-    ``model.pkl``, ``model.joblib``  what was pickled; only with ``trust_pickle=True``, for reading it runs its code
+    ``http://host/v2/models/NAME``   a function that calls a server with the Open Inference Protocol
+    ``model.pkl``, ``model.joblib``  the pickled object; only with ``trust_pickle=True``
     ===============================  =======================================================================
 
     Parameters
@@ -52,20 +52,20 @@ def load_model(
     source : str or path
         One of the above.
     trust_pickle : bool
-        Whether a pickle may be read. It can do whatever its maker likes.
+        Allow pickles: reading one executes arbitrary code.
     trust_types : list of str
-        Types in a skops file that may be made, besides those that skops knows as harmless.
+        Types in a skops file to allow, in addition to those that skops considers safe.
     model_name : str, optional
-        Name of the model on the server, where the address does not end in it.
+        Name of the model on the server, if the address does not end with it.
     output_name : str, optional
-        Which output of an ONNX file or a server holds the probabilities or values.
+        Name of the output with the probabilities or values, in an ONNX file or on a server.
 
     Raises
     ------
     InputError
-        If there is no such model, or it is not to be trusted.
+        If there is no such model, or it needs trust that was not given.
     CorruptFileError
-        If the file cannot be read as what its name says.
+        If the file does not have the format that its name states.
     ModelCallError
         If the server does not answer.
     """
@@ -74,21 +74,21 @@ def load_model(
         return RemoteModel(text, model_name=model_name, output=output_name)
     path = Path(text)
     if not path.is_file():
-        if _NAMED.fullmatch(text):
-            return _imported(text)
+        if _IMPORT_PATH.fullmatch(text):
+            return _import_object(text)
         raise InputError(f"There is no model {text}; give {_KINDS}.")
-    ending = path.suffix.lower()
-    if ending in _PICKLES:
+    suffix = path.suffix.lower()
+    if suffix in _PICKLES:
         return _unpickled(path, trust_pickle)
-    if ending == ".onnx":
+    if suffix == ".onnx":
         return OnnxModel(path, output_name)
-    if ending == ".pt2":
+    if suffix == ".pt2":
         return load_exported(path, trust_pickle=trust_pickle)
-    if ending == ".skops":
+    if suffix == ".skops":
         return _of_skops(path, trust_types)
-    if ending not in _READERS:
-        raise InputError(f"{path} is not a kind of model that can be read; give {_KINDS}.")
-    return _read(path, *_READERS[ending])
+    if suffix not in _READERS:
+        raise InputError(f"{path} is not a supported kind of model file; give {_KINDS}.")
+    return _read(path, *_READERS[suffix])
 
 
 def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
@@ -96,7 +96,7 @@ def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
         return reader(path)
     except GPECError:
         raise
-    except Exception as error:  # the libraries' own errors have no base in common
+    except Exception as error:  # the libraries' errors have no common base class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CorruptFileError(f"{path} cannot be read as {what}: {reason}") from error
 
@@ -110,7 +110,7 @@ def _of_xgboost(path: Path) -> Any:
 def _of_lightgbm(path: Path) -> Any:
     lightgbm = check_installed("lightgbm", str(path), "lightgbm")
     with open(path, "rb") as file:
-        if not file.readline().startswith(b"tree"):  # LightGBM would print its complaint
+        if not file.readline().startswith(b"tree"):  # LightGBM would print a message of its own
             raise CorruptFileError(f"{path} is not a model of LightGBM; write it by booster.save_model.")
     return lightgbm.Booster(model_file=path)
 
@@ -132,12 +132,12 @@ _READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
     skops = check_installed("skops.io", str(path), '"gpec[files]"')
     try:
-        strange = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
+        untrusted = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
     except Exception as error:
         raise CorruptFileError(f"{path} cannot be read as a file of skops: {' '.join(str(error).split())}.") from error
-    if strange:
+    if untrusted:
         raise InputError(
-            f"{path} holds types that skops does not know as harmless: {', '.join(strange)}; if you trust them, name "
+            f"{path} holds types that skops does not consider safe: {', '.join(untrusted)}; if you trust them, name "
             "each (--trust-type)."
         )
     return _read(path, "a file of skops", lambda file: skops.load(file, trusted=list(trusted)))
@@ -146,9 +146,8 @@ def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
 def _unpickled(path: Path, trusted: bool) -> Any:
     if not trusted:
         raise InputError(
-            f"{path} is a pickle, which runs whatever code its maker put into it; if you trust it, pass "
-            "trust_pickle=True (--trust-pickle), else save the model in another format: skops, ONNX, or the library's "
-            "own."
+            f"{path} is a pickle, and reading it executes arbitrary code; if you trust it, pass trust_pickle=True "
+            "(--trust-pickle), else save the model in another format: skops, ONNX, or the library's own."
         )
 
     import joblib
@@ -156,7 +155,7 @@ def _unpickled(path: Path, trusted: bool) -> Any:
     return _read(path, "a pickle", joblib.load)
 
 
-def _imported(text: str) -> Any:
+def _import_object(text: str) -> Any:
     module, _, name = text.partition(":")
     try:
         found: Any = importlib.import_module(module)

@@ -1,7 +1,7 @@
-"""One checked way to call any model; counts calls and rows.
+"""One interface to call any model, which checks its answers and counts calls and rows.
 
-Every prediction in the package goes through :class:`Model`. It receives encoded rows, hands the user's model rows of
-the kind it was trained on, and checks what comes back for shape, type, range and finiteness.
+Every prediction in the package goes through :class:`Model`. It receives encoded rows, passes them to the user's model
+in the format of the training data, and checks shape, type, range and finiteness of the answers.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from scipy.special import expit, logit, logsumexp, softmax
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ModelCallError, ModelOutputError
 from gpec.models._resolve import is_booster, resolve
-from gpec.models._torch import ends_in, is_module
+from gpec.models._torch import final_activation, is_module
 from gpec.runtime.blocks import on_threads
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model"]
 
 _BATCH_ROWS = 16_384
-# Rounding of a float32 softmax may leave [0, 1] by this much.
+# Rounding of a float32 softmax can leave [0, 1] by this much.
 _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
-_LARGEST_LOG_ODDS = 36.0  # where 1 - p is last told from 0 in double precision
-_SAME = 1e-5  # answers that differ by less are the same
-_ROUNDING = 5e-7  # of a number in single precision, in which many models answer
+_LARGEST_LOG_ODDS = 36.0  # beyond it 1 - p rounds to 0 in double precision
+_SAME = 1e-5  # answers that differ by less count as equal
+_ROUNDING = 5e-7  # relative rounding in single precision, which many models use
 
-_COUNTING = Lock()  # explainers run in threads
+_COUNT_LOCK = Lock()  # explainers run in threads
 
 
 @dataclass
-class _Asked:
-    """How often a model was asked, and for how many rows."""
+class _CallCount:
+    """Number of calls of a model, and of rows in them."""
 
     n_calls: int = 0
     n_rows: int = 0
@@ -54,11 +54,12 @@ class Model:
         A classifier with ``predict_proba``, a regressor with ``predict``, a ``torch.nn.Module``, a ``Booster`` of
         xgboost or lightgbm, or a callable ``X -> (n,)`` for the positive class or the value, or ``(n, c)``.
     schema : Schema
-        The columns of the rows the model knows.
+        The columns of the model's rows.
     model_output : {"auto", "probability", "logit", "value"}
-        What the model returns; "value" is the number that a regressor predicts. "auto" takes ``predict_proba`` and
-        callables as probabilities, ``predict`` of anything that is no classifier as values, Modules as logits (unless
-        their first answers look like probabilities: then you are asked) and Boosters by their objective.
+        What the model returns; "value" is the number that a regressor predicts. With "auto", ``predict_proba`` and
+        callables return probabilities, ``predict`` of anything but a classifier returns values, Modules return logits
+        (an error asks for ``model_output`` if their first answers look like probabilities), and the output of a Booster
+        follows from its objective.
     threshold : float
         A row is positive when its probability is greater than this (two classes only).
 
@@ -67,7 +68,7 @@ class Model:
     n_calls, n_rows : int
         Calls made and rows predicted so far.
     n_classes : int or None
-        Number of classes, known after the first call; 1 for a regressor.
+        Number of classes, set by the first call; 1 for a regressor.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Model:
         if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
             raise InputError(
                 f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and "
-                "choose levels by boundary=LevelSetSampler(quantiles=...)."
+                "choose levels with boundary=LevelSetSampler(quantiles=...)."
             )
         if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
             raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
@@ -92,10 +93,10 @@ class Model:
         self.threshold = float(threshold)
         self.is_guess = model_output == "auto" and (is_module(model) or isroutine(model))  # what it returns
         self.user_model = model
-        self._guessed, self._n_inside = model_output == "auto" and is_module(model), 0
+        self._check_activation, self._n_in_unit_interval = model_output == "auto" and is_module(model), 0
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
         self._decode = schema.decode if wants_pandas else schema.for_model
-        self._count = _Asked()
+        self._count = _CallCount()
         self.n_classes: int | None = None
         self._n_columns: int | None = None
         self._n_jobs: int | None = 1
@@ -108,8 +109,8 @@ class Model:
     def n_rows(self) -> int:
         return self._count.n_rows
 
-    def goes_on_from(self, other: Model) -> None:
-        """Count on from the calls of another."""
+    def continue_count_of(self, other: Model) -> None:
+        """Continue the count of calls and rows of another model."""
         self._count = other._count
 
     @property
@@ -119,19 +120,19 @@ class Model:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the model tells two classes apart; known after the first call."""
+        """Whether the model has two classes; valid after the first call."""
         return self.n_classes == 2
 
     @property
     def classes(self) -> npt.NDArray[Any]:
-        """Names of the classes: the ``classes_`` of the model or of whose method it is, else 0, 1, ..."""
+        """Names of the classes: the ``classes_`` of the model or of the object whose method it is, else 0, 1, ..."""
         count = self.n_classes or 0
         own = getattr(self.user_model, "classes_", getattr(self._owner, "classes_", None))
         return np.asarray(own) if own is not None and np.shape(own) == (count,) else np.arange(count)
 
     @property
     def n_outputs(self) -> int:
-        """Columns of :meth:`answers`: 1 for two classes or a number, else one for each class; known after a call."""
+        """Columns of :meth:`answers`: 1 for two classes or a regressor, else one for each class; valid after a call."""
         return 1 if self.is_binary else int(self.n_classes or 0)
 
     @property
@@ -140,31 +141,31 @@ class Model:
 
     @property
     def output_names(self) -> list[str] | str | None:
-        """What attributions are to: the classes, the positive one of two, or nothing that has a name."""
+        """Names of the explained outputs: all classes, the positive one of two, or None for a regressor."""
         names = [str(name) for name in self.classes]
         return None if self.is_regressor else names[1] if self.is_binary else names
 
     def class_name(self, index: int) -> str:
-        """How messages name a class."""
+        """The name of a class for messages."""
         return repr(self.classes.tolist()[index])
 
     def answers(self, Z: FloatArray) -> FloatArray:
-        """What the model says: :meth:`probabilities`, or the values of a regressor ``(n, 1)``."""
+        """The model's answers: :meth:`probabilities`, or the values of a regressor ``(n, 1)``."""
         return self._scores(Z) if self.is_regressor else self.probabilities(Z)
 
     def outputs(self, Z: FloatArray) -> FloatArray:
         """:meth:`answers` on an unbounded scale: :meth:`log_odds`, or the values of a regressor."""
         return self._scores(Z) if self.is_regressor else self.log_odds(Z)
 
-    def answers_of(self, outputs: FloatArray) -> FloatArray:
-        """The answers behind :meth:`outputs`, without asking again."""
+    def answers_from(self, outputs: FloatArray) -> FloatArray:
+        """The answers that belong to :meth:`outputs`, without a model call."""
         return outputs if self.is_regressor else np.asarray(expit(outputs))
 
     def unit(self, answers: FloatArray) -> float:
-        """The size by which changes of answers are judged: 1 for probabilities; of values their spread.
+        """The unit for changes of answers: 1 for probabilities, the spread for values of a regressor.
 
-        That is half of the range of the middle half, the standard deviation where these are all equal, and the size of
-        a value where all are.
+        The spread is half of the interquartile range. If that is 0, it is the standard deviation; if that is 0 too, it
+        is the largest absolute value.
         """
         if not self.is_regressor:
             return 1.0
@@ -173,7 +174,7 @@ class Model:
         return float(high - low) / 2 or float(np.std(answers / largest)) * largest or largest
 
     def tolerance(self, answers: FloatArray) -> float:
-        """The size of changes of answers that may be rounding, in single precision where they are values."""
+        """The largest change of answers that can be rounding, in single precision for values of a regressor."""
         return max(_SAME * self.unit(answers), _ROUNDING * float(np.abs(answers).max()) if self.is_regressor else 0.0)
 
     def probabilities(self, Z: FloatArray) -> FloatArray:
@@ -185,7 +186,7 @@ class Model:
         return scores
 
     def log_odds(self, Z: FloatArray) -> FloatArray:
-        """Log-odds of each column of :meth:`probabilities`, cut at +-36 so that they are finite."""
+        """Log-odds of each column of :meth:`probabilities`, clipped at +-36 so that they are finite."""
         odds = self._scores(Z)
         self._require_classes("log-odds")
         if self.output == "probability":
@@ -205,19 +206,19 @@ class Model:
         return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
     def split_at(self, level: float) -> Self:
-        """A regressor seen as two classes: values of at most ``level``, and greater ones. Calls are counted here."""
+        """A regressor as a classifier of values up to ``level`` and greater ones; it shares this model's count."""
         split = copy.copy(self)
         split.threshold, split.n_classes = level, 2
         return split
 
     def on_threads(self, n_jobs: int | None) -> Self:
-        """The same, asked for many rows on ``n_jobs`` threads. Calls are counted here."""
+        """The same model, which predicts many rows on ``n_jobs`` threads; it shares this model's count."""
         threaded = copy.copy(self)
         threaded._n_jobs = n_jobs
         return threaded
 
     def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
-        """Raise if the model answers ``Z`` differently from ``before``, its answers to these rows."""
+        """Raise if the model's answers to ``Z`` differ from ``before``, its earlier answers to these rows."""
         change = np.abs(self.answers(Z) - before).max(axis=1)
         if change.max() > self.tolerance(before):
             row = int(change.argmax())
@@ -236,7 +237,7 @@ class Model:
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
         rows = self._decode(Z)
-        with _COUNTING:
+        with _COUNT_LOCK:
             self._count.n_calls += 1
             self._count.n_rows += len(Z)
         try:
@@ -251,22 +252,22 @@ class Model:
         return self._check(raw, Z, start)
 
     def _hint(self, rows: Any, Z: FloatArray, start: int) -> tuple[str, str]:
-        """What about the rows may have made the model raise, and the part of it that tells the row."""
+        """A likely reason in the rows why the model raised, and the part of it that names the row."""
         hint = place = ""
         if np.isnan(Z).any():
             row, j = np.argwhere(np.isnan(Z))[0]
             place = f" row {start + row},"
             hint += (
                 f" The rows contain missing values (as in{place} column '{self.schema.names[j]}'), which "
-                "the model may not take: impute them before fit, or put an imputer into the model."
+                "the model may not support: impute them before fit, or put an imputer into the model."
             )
         if type(rows).__module__.startswith("polars"):
-            hint += " It was given a polars DataFrame, as fit was; if it knows pandas only, pass X.to_pandas()."
+            hint += " Its rows are a polars DataFrame, as in fit; if it supports pandas only, pass X.to_pandas()."
         return hint, place
 
     def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
         plain = isinstance(rows, np.ndarray) and self.schema.plain
-        if plain:  # decoding would only copy them once more
+        if plain:  # decoding would only copy them again
             expected = Z if self.schema.shape is None else Z.reshape(len(Z), *self.schema.shape)
         else:
             expected = self._decode(Z)
@@ -283,7 +284,7 @@ class Model:
                 changed = int((~alike.reshape(len(Z), -1).all(axis=1)).argmax())
             place = f" (call {self.n_calls}, row {start + changed})"
             raise ModelOutputError(
-                f"The model changed the rows it was given{place}; let it work on a copy.",
+                f"The model changed its input rows{place}; let it work on a copy.",
                 (start + changed, start + changed),
             ).at(place)
 
@@ -355,20 +356,20 @@ class Model:
 
     def _require_classes(self, what: str) -> None:
         if self.is_regressor:
-            raise InputError(f"The model is a regressor, which has no {what}; ask for its answers.")
+            raise InputError(f"The model is a regressor, which has no {what}; use its answers.")
 
     def _refuse_guess(self, output: FloatArray) -> None:
-        """Raise if a Module whose kind of output was not stated gives probabilities at first."""
-        if not self._guessed:
+        """Raise if the first answers of a Module look like probabilities and ``model_output`` is not stated."""
+        if not self._check_activation:
             return
-        ending = ends_in(self.user_model, output, self._n_inside)
-        self._guessed = ending is not None
-        self._n_inside += len(output)
+        ending = final_activation(self.user_model, output, self._n_in_unit_interval)
+        self._check_activation = ending is not None
+        self._n_in_unit_interval += len(output)
         if ending:
             raise InputError(
-                f"The Module's answers look like those of a {ending}, not like logits, and model_output='auto' takes a "
-                "Module's answers as logits; set model_output='probability', or 'logit' if they are logits, or 'value' "
-                "if it is a regressor."
+                f"The Module's answers look like those of a {ending}, but model_output='auto' takes a Module's answers "
+                "as logits; set model_output='probability', or 'logit' if they are logits, or 'value' if it is a "
+                "regressor."
             )
 
     def _require_sums(self, output: FloatArray, start: int) -> None:
@@ -384,7 +385,7 @@ class Model:
             ).at(place)
 
     def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str) -> None:
-        """Raise at the first number of the output that is not good."""
+        """Raise for the first number of the output that is not ``good``."""
         if not good.all():
             row, column = np.argwhere(~good)[0].tolist()
             place = f" on call {self.n_calls}, row {start + row}"

@@ -83,7 +83,7 @@ def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
     if model.is_regressor:
         tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
         return "output" if np.abs(totals - outputs).max() <= tolerance else None
-    for unit, answers in (("probability", model.answers_of(outputs)), ("log-odds", outputs)):
+    for unit, answers in (("probability", model.answers_from(outputs)), ("log-odds", outputs)):
         if np.abs(totals - answers).max() <= _SUM_TOLERANCE * max(1.0, np.abs(answers).max()):
             return unit
     return None

@@ -7,7 +7,7 @@ from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.pipeline.cached_model import with_cache
 from gpec.pipeline.context import FitInputs
 from gpec.pipeline.fitted import ModelFingerprint, StageCache
-from gpec.runtime.checkpoint import other_work
+from gpec.runtime.checkpoint import different_work
 
 __all__ = ["sample_boundary"]
 
@@ -21,7 +21,7 @@ def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, stag
     settings, seed = context.settings, context.seed
     try:
         if isinstance(sampler, BoundarySample):
-            sampler.require_belongs(context.model, seed)
+            sampler.require_on_boundary(context.model, seed)
             return sampler
         model = with_cache(context.model, "boundary", stage_cache.now)
         sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
@@ -30,7 +30,7 @@ def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, stag
         raise
     if cache is not None and cache.resumed:  # the stored answers may come from another model
         try:
-            sample.require_belongs(context.model, seed)
+            sample.require_on_boundary(context.model, seed)
         except (InputError, ModelMismatchError) as error:
-            raise other_work(cache.folder, "the model") from error
+            raise different_work(cache.folder, "the model") from error
     return sample

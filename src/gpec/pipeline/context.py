@@ -23,7 +23,7 @@ from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import Kernel, make_kernel
 from gpec.models import Model
 from gpec.pipeline.settings import Settings
-from gpec.runtime.checkpoint import BlockCache, notes_in
+from gpec.runtime.checkpoint import BlockCache, read_notes
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
 from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_state
@@ -135,7 +135,7 @@ def check_fit_inputs(
 def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
     """The seed of a fit. One that was drawn is drawn once: the call that goes on takes that of the first."""
     seed = make_seed(settings.random_state)
-    return seed if folder is None or _is_number(settings.random_state) else int(notes_in(folder).get("seed", seed))
+    return seed if folder is None or _is_number(settings.random_state) else int(read_notes(folder).get("seed", seed))
 
 
 def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> AbstractContextManager[BlockCache | None]:

@@ -198,7 +198,7 @@ def make_explanation(
         diagnostics=diagnostics,
         rule=found.rule,
         row_names=row_names,
-        predictions=context.model.answers_of(rows.require("outputs")) if fitted.similarity is not None else None,
+        predictions=context.model.answers_from(rows.require("outputs")) if fitted.similarity is not None else None,
     )
 
 

@@ -228,7 +228,7 @@ class Fitted:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
         in_probability = self.observation.adds_up_to == "probability"
         outputs = rows.require("outputs")
-        return self.context.model.answers_of(outputs) if in_probability else outputs
+        return self.context.model.answers_from(outputs) if in_probability else outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""

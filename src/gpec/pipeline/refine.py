@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpec.data import Rows
-from gpec.data._same import unique_rows
+from gpec.data._equality import unique_rows
 from gpec.explainers import Attribution
 from gpec.gp.tasks import TaskPosterior
 from gpec.intervals.rules import Value

@@ -27,7 +27,7 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
         stated = saved.model_output
     checked = Model(model, schema, model_output=stated, threshold=settings.threshold)
     saved.model_fingerprint.require_same(checked)
-    saved.boundary.require_belongs(checked, saved.seed)
+    saved.boundary.require_on_boundary(checked, saved.seed)
     groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)

@@ -8,7 +8,7 @@ from gpec.errors import InputError, ModelMismatchError
 from gpec.pipeline.context import FitInputs
 from gpec.pipeline.fitted import Fitted, ModelFingerprint, StageCache
 from gpec.runtime.blocks import Execution
-from gpec.runtime.checkpoint import BlockCache, other_work
+from gpec.runtime.checkpoint import BlockCache, different_work
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
 
@@ -26,7 +26,7 @@ def fingerprint_model(inputs: FitInputs, cache: BlockCache | None) -> ModelFinge
     cached = cache.cached("model", lambda _: {"answer": answer}, rows)
     first = ModelFingerprint(rows, cached(slice(0, len(rows)))["answer"])
     if first.difference(answer, model) is not None:
-        raise other_work(cache.folder, "the model")
+        raise different_work(cache.folder, "the model")
     return first
 
 
@@ -48,9 +48,9 @@ def reuse_previous_fit(
     if earlier is None or stage_cache.of("context") is None:
         return inputs, stage_cache
     try:
-        earlier.boundary.require_belongs(g.model, g.seed)  # the model may have been changed in place
+        earlier.boundary.require_on_boundary(g.model, g.seed)  # the model may have been changed in place
     except (InputError, ModelMismatchError):
         return inputs, StageCache(prints, None, now)
     model, explainer = earlier.context.model, earlier.context.explainer if stage_cache.of("explainer") else g.explainer
-    model.goes_on_from(g.model)
+    model.continue_count_of(g.model)
     return replace(inputs, context=replace(g, model=model, explainer=explainer)), stage_cache

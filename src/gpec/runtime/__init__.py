@@ -1,1 +1,1 @@
-"""How work runs: blocks of rows on threads or a cluster, checkpoints, files, seeds."""
+"""Execution of blocks of rows on threads or a cluster, checkpoints, files, seeds."""

@@ -1,7 +1,7 @@
-"""The archive format: arrays and JSON, never pickle.
+"""The file format: arrays and JSON, never pickle.
 
-A file starts with a line that names the format and the fingerprint of the rest. The rest is a zip archive with one
-``.npy`` member for each array and ``tree.json`` for everything else, in which an array stands as ``{"array": name}``.
+A file starts with a line with the name of the format and the fingerprint of the rest. The rest is a zip archive with
+one ``.npy`` member for each array and ``tree.json`` for everything else, where ``{"array": name}`` refers to an array.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import numpy as np
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime.fingerprint import fingerprint
 
-__all__ = ["half_written", "read", "replacing", "write"]
+__all__ = ["read", "replacing", "temporary_files", "write"]
 
 _MAGIC = b"gpec archive 3 "
-_EFFORT = 1  # of compression, 1 to 9: more takes three times as long and saves some percent
+_EFFORT = 1  # level of compression, 1 to 9: higher levels take three times as long and save a few percent
 _HEADER = len(_MAGIC) + 32 + 1
 
 
 def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None:
-    """Write ``tree`` (dicts, lists, strings, numbers, arrays) to ``path``, whole or not at all."""
-    arrays: dict[int, tuple[str, np.ndarray[Any, Any]]] = {}  # by the identity of what was given
+    """Write ``tree`` (dicts, lists, strings, numbers, arrays) to ``path`` by an atomic write."""
+    arrays: dict[int, tuple[str, np.ndarray[Any, Any]]] = {}  # by identity
     document = json.dumps({"kind": kind, "tree": _pack(tree, arrays)}, allow_nan=True)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_EFFORT) as archive:
-        with archive.open("tree.json", "w") as member:  # writestr would write down the time of day
+        with archive.open("tree.json", "w") as member:  # writestr would store the current time
             member.write(document.encode())
         for name, array in arrays.values():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -47,7 +47,7 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The one atomic write: the name of a new file, which takes the place of ``path`` at the end of the block."""
+    """Atomic write: a context with the path of a temporary file, which replaces ``path`` at the end."""
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {target}: the folder {target.parent} does not exist.")
@@ -61,8 +61,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def half_written(path: Path) -> list[Path]:
-    """Files that processes which were killed in :func:`replacing` have left beside ``path``."""
+def temporary_files(path: Path) -> list[Path]:
+    """Temporary files beside ``path``, left by processes that were killed inside :func:`replacing`."""
     return list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 16}"))
 
 
@@ -99,7 +99,7 @@ def _pack(value: Any, arrays: dict[int, tuple[str, np.ndarray[Any, Any]]]) -> An
     if isinstance(value, (list, tuple)):
         return [_pack(item, arrays) for item in value]
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
-        # an array that stands in several places is written once
+        # an array that occurs several times is written once
         return {"array": arrays.setdefault(id(value), (f"a{len(arrays)}", value))[0]}
     if isinstance(value, np.ndarray):
         return _pack(value.tolist(), arrays)

@@ -1,7 +1,7 @@
-"""Where blocks of rows run.
+"""Execution of blocks of rows on threads or on a cluster.
 
-Work on many rows is cut into blocks of a fixed size, and each block is computed with one BLAS thread, wherever it runs:
-so the bits of the result depend neither on the number of threads nor on which one took which block.
+Work on many rows is divided into blocks of a fixed size, and each block is computed with one BLAS thread. So the bits
+of the result do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec.errors import ClusterError
 from gpec.runtime.checkpoint import BlockCache
-from gpec.runtime.payload import Payload, errors_that_travel, in_turn, scheduler_lost, send, worker_killed
+from gpec.runtime.payload import Payload, one_at_a_time, picklable_errors, scheduler_lost, send, worker_killed
 from gpec.runtime.progress import Progress
 from gpec.typing import FloatArray, IntArray
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 _TILE = 32  # rows; a multiple of what products compute together
 _LIMITING = Lock()
-_limited: list[Any] = []  # one entry for each thread that is inside; the first holds what was before
+_limited: list[Any] = []  # one entry for each thread inside one_blas_thread; the first holds the previous limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +72,9 @@ def run_blocks(
     what: str | None = None,
     progress: Literal["auto"] | bool = False,
 ) -> Iterator[T]:
-    """``work`` on each block of at most ``size`` of ``n`` rows, in order; threads share memory.
+    """``work`` for each block of at most ``size`` of ``n`` rows, in order; threads share memory.
 
-    What has a name, ``what``, has a bar.
+    If ``what`` is given, a progress bar of this name is shown.
     """
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     with (
@@ -89,17 +89,17 @@ def run_blocks(
 
 
 class Mapped(Protocol):
-    """What :func:`map` does, on threads or not."""
+    """A function like :func:`map`, which may use threads."""
 
     def __call__(self, work: Callable[[S], T], items: Iterable[S], /) -> Iterator[T]: ...
 
 
 @contextmanager
 def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
-    """:func:`map` on ``n_jobs`` threads, counted as joblib does; results come in order, two for each thread ahead.
+    """:func:`map` on ``n_jobs`` threads, with joblib's meaning of ``n_jobs``; results come in order.
 
-    joblib itself looks every 10 ms whether a thread is done, and blocks may take less. An error or Ctrl-C does not wait
-    for blocks that are still running.
+    At most two items for each thread are computed ahead. joblib itself checks only every 10 ms whether a thread has
+    finished, and blocks can be shorter. An error or Ctrl-C does not wait for blocks that are still running.
     """
     backend, usual = get_active_backend(require="sharedmem")
     n = backend.effective_n_jobs(usual if n_jobs is None else n_jobs)
@@ -112,21 +112,21 @@ def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
             def caught(item: S) -> tuple[T | None, BaseException | None]:
                 try:
                     return work(item), None
-                except BaseException as error:  # a thread of the pool would end of Ctrl-C, and nobody hear of it
+                except BaseException as error:  # Ctrl-C would silently end the thread of the pool
                     return None, error
 
             ahead: deque[Any] = deque()
             for item in items:
                 if len(ahead) == 2 * n:
-                    yield _raised_or_found(*ahead.popleft().get())
+                    yield _result_or_raise(*ahead.popleft().get())
                 ahead.append(pool.apply_async(caught, (item,)))
             while ahead:
-                yield _raised_or_found(*ahead.popleft().get())
+                yield _result_or_raise(*ahead.popleft().get())
 
         yield mapped
 
 
-def _raised_or_found(found: Any, error: BaseException | None) -> Any:
+def _result_or_raise(found: Any, error: BaseException | None) -> Any:
     if error is not None:
         raise error
     return found
@@ -135,46 +135,46 @@ def _raised_or_found(found: Any, error: BaseException | None) -> Any:
 def on_cluster(
     work: Callable[[slice], T], n_jobs: int | None, *, alone: bool, **parts: Any
 ) -> tuple[Callable[[slice], T], int | None]:
-    """``work`` done by workers, and threads enough to wait for all of them, inside ``parallel_config("dask")``.
+    """Inside ``parallel_config("dask")``: ``work`` as a function that runs on workers, and the number of their threads.
 
-    Elsewhere both are returned as they are. With ``alone`` the threads of a worker take turns. ``parts`` of the work
-    are named by the error if they cannot be sent.
+    Elsewhere both are returned unchanged. With ``alone``, the threads of a worker run one at a time. ``parts`` names
+    the parts of the work for the error if they cannot be sent.
     """
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
         return work, n_jobs
     sent = send(client, Payload.of(**parts, work=work))
 
-    def there(part: slice) -> T:
+    def run_on_worker(part: slice) -> T:
         future = None
         try:
-            future = client.submit(_done_there, sent, part, alone, pure=False)
+            future = client.submit(_run_on_worker, sent, part, alone, pure=False)
             found: T = future.result()
             return found
         except Exception as error:
             if worker_killed(error):
                 raise ClusterError(
-                    f"Rows {part.start} to {part.stop - 1} of those to explain were with several workers when they "
-                    "died, most likely for lack of memory; give workers more memory or fewer threads. fit(..., "
-                    "checkpoint=path) keeps what is done, and a second call goes on from there."
+                    f"Several workers died while they explained the rows {part.start} to {part.stop - 1}, most likely "
+                    "for lack of memory; give workers more memory or fewer threads. fit(..., checkpoint=path) stores "
+                    "finished blocks, and a second call resumes from them."
                 ) from error
             if (future is not None and future.status == "error") or not scheduler_lost(client, error):
                 raise
             raise ClusterError(
-                "The scheduler of the cluster was lost; start the cluster again. fit(..., checkpoint=path) keeps what "
-                "is done, and a second call goes on from there."
+                "The scheduler of the cluster was lost; start the cluster again. fit(..., checkpoint=path) stores "
+                "finished blocks, and a second call resumes from them."
             ) from error
 
-    return there, max(1, sum(client.nthreads().values()))
+    return run_on_worker, max(1, sum(client.nthreads().values()))
 
 
-def _done_there(parcel: Payload, part: slice, alone: bool) -> Any:
-    with errors_that_travel(), one_blas_thread(), in_turn(alone):
-        return parcel.open()["work"](part)
+def _run_on_worker(payload: Payload, part: slice, alone: bool) -> Any:
+    with picklable_errors(), one_blas_thread(), one_at_a_time(alone):
+        return payload.open()["work"](part)
 
 
 class Lazy(Generic[S, T]):
-    """:func:`functools.cached_property` without the lock by which Python 3.11 makes all objects of a class wait."""
+    """:func:`functools.cached_property` without the lock that all objects of a class share in Python 3.11."""
 
     def __init__(self, compute: Callable[[S], T]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__
@@ -183,17 +183,17 @@ class Lazy(Generic[S, T]):
         self._name = name
 
     def __get__(self, one: S, owner: type | None = None) -> T:
-        if one is None:  # asked of the class
+        if one is None:  # accessed on the class
             return self  # type: ignore[return-value]
         found: T = vars(one).setdefault(self._name, self._compute(one))
         return found
 
 
 def in_tiles(part: slice) -> IntArray:
-    """The rows of a block, the last one repeated until 32 divides their number.
+    """Indices of the rows of a block, padded with the last one to a multiple of 32.
 
-    A product rounds the rows that are left over at its end otherwise than those before. With none left over, the bits
-    of a row's answer do not depend on how many rows stand beside it.
+    A matrix product rounds the last rows differently if their number is not a multiple of its tile. With padding, the
+    bits of a row's result do not depend on the number of rows in its block.
     """
     n = part.stop - part.start
     filled = np.arange(part.start, part.start + -(-n // _TILE) * _TILE)
@@ -202,12 +202,12 @@ def in_tiles(part: slice) -> IntArray:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context in which products take one thread: their bits then do not depend on the number of cores.
+    """A context in which matrix products use one thread, so that their bits do not depend on the number of cores.
 
-    The number is the process's: it is put back when the last of several threads leaves.
+    The limit holds for the whole process. The previous limit is restored when the last thread leaves the context.
     """
     inside = False
-    try:  # Ctrl-C may come at any line
+    try:  # Ctrl-C can interrupt any line
         with _LIMITING:
             _let_this_thread_decide()
             _limited.append(None if _limited else _libraries().limit(limits=1, user_api="blas"))
@@ -224,12 +224,12 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _let_this_thread_decide() -> None:
-    """Newer threadpoolctl heeds only the thread that first set a number, which may not be the last to leave."""
+    """Newer threadpoolctl obeys only the thread that set the first limit, which may not be the last to leave."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """NumPy's and SciPy's, which are loaded by now; looking for them takes milliseconds, so it is done once."""
+    """The BLAS libraries of NumPy and SciPy; the search takes milliseconds, so it is done once."""
     return ThreadpoolController()

@@ -27,16 +27,16 @@ __all__ = [
     "IDENTITY",
     "BlockCache",
     "check_folder",
+    "different_work",
     "is_begun",
-    "notes_in",
-    "other_work",
     "read_identity",
+    "read_notes",
     "require_same",
     "write_identity",
 ]
 
-_SECONDS = 1.0  # of work that a killed process loses, besides the blocks that it was at
-IDENTITY = "_identity.gpec"  # readers of Parquet pass over names that start so
+_SECONDS = 1.0  # of finished work that a killed process loses at most
+IDENTITY = "_identity.gpec"  # readers of Parquet ignore names that start with an underscore
 _KIND, _BLOCKS = "Checkpoint", "Blocks"
 _VERSION = {"the version of gpec": __version__}
 _KEY = ("stage", "content", "start", "stop")
@@ -44,49 +44,49 @@ Block = dict[str, Any]
 
 
 def is_begun(folder: Path, work: str) -> bool:
-    """Whether there is work of this kind in a folder, which may be missing; raise if there is anything else."""
+    """Whether a folder, which may not exist, holds work of this kind; raise if it holds anything else."""
     if (folder / IDENTITY).is_file():
         return bool(read_identity(folder, work))
-    half = archive.half_written(folder / IDENTITY)  # of a process that was killed
-    if folder.is_dir() and any(path not in half for path in folder.iterdir()):
+    temporary = archive.temporary_files(folder / IDENTITY)  # of a process that was killed
+    if folder.is_dir() and any(path not in temporary for path in folder.iterdir()):
         raise CheckpointError(f"The folder {folder} holds files that gpec did not write; give another, or a new one.")
     return False
 
 
 def write_identity(folder: Path, work: str, identity: dict[str, str], notes: dict[str, Any] | None = None) -> None:
-    """Say in a folder, made if it is not there, what the work depends on; ``notes`` are facts for a later call."""
+    """Write what the work depends on into a folder, made if needed; ``notes`` are values for a later call."""
     folder.mkdir(exist_ok=True)
     tree = {"work": work, "identity": {**identity, **_VERSION}, "notes": notes or {}}
     archive.write(folder / IDENTITY, _KIND, tree)
 
 
 def read_identity(folder: Path, work: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """The identity and the notes of the earlier call; raise if it was one of another method."""
+    """The identity and the notes of the earlier call; raise if that call was of another method."""
     tree = archive.read(folder / IDENTITY, _KIND)
     if tree["work"] != work:
-        raise CheckpointError(f"The folder {folder} is of {tree['work']}, not of {work}; give another folder.")
+        raise CheckpointError(f"The folder {folder} belongs to {tree['work']}, not to {work}; give another folder.")
     return tree["identity"], tree["notes"]
 
 
 def require_same(folder: Path, work: str, identity: dict[str, str]) -> dict[str, Any]:
-    """The notes of the earlier call; raise if its work was another, with a message that names the difference."""
-    (kept, notes), now = read_identity(folder, work), {**identity, **_VERSION}
-    differ = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
+    """The notes of the earlier call; raise if its identity differs, with a message that names the difference."""
+    (earlier, notes), now = read_identity(folder, work), {**identity, **_VERSION}
+    differ = [name for name in {**earlier, **now} if earlier.get(name) != now.get(name)]
     if differ:
-        raise other_work(folder, *differ)
+        raise different_work(folder, *differ)
     return notes
 
 
-def other_work(folder: Path, *names: str) -> CheckpointError:
-    """The error that says in what the work in a folder differs."""
+def different_work(folder: Path, *names: str) -> CheckpointError:
+    """The error that names in what the work in a folder differs."""
     return CheckpointError(
-        f"The folder {folder} is of other work: it differs in {' and in '.join(names)}; give another folder, or delete "
-        "this one to start anew."
+        f"The folder {folder} belongs to other work: it differs in {' and in '.join(names)}; give another folder, or "
+        "delete this one to start again."
     )
 
 
-def notes_in(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes of the first call that worked in a folder, whatever it was; none if there was none."""
+def read_notes(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes of the first call that used a folder; empty if there was none."""
     path = check_folder(folder) / IDENTITY
     return dict(archive.read(path, _KIND)["notes"]) if path.exists() else {}
 
@@ -98,16 +98,16 @@ class BlockCache:
     ----------
     folder : path
     work : str
-        The method whose work it is.
+        The name of the method.
     identity : dict of str
-        What the work depends on, by name, as fingerprints or words; another call must agree in all of them.
+        What the work depends on, by name, as fingerprints or strings; all must be equal in a later call.
     notes : dict
-        Further facts for a later call, which :func:`notes_in` reads; they are those of the first call.
+        Values of the first call for later calls, see :func:`read_notes`.
 
     Raises
     ------
     CheckpointError
-        If the folder is of other work, with a message that names the difference; or if it cannot be written.
+        If the folder belongs to other work, with a message that names the difference; or if it cannot be written.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class BlockCache:
     ) -> None:
         self.folder = check_folder(folder)
         blocks = sorted(self.folder.glob("blocks-*.gpec"))
-        self.resumed = is_begun(self.folder, work) and bool(blocks)  # what has no blocks is of no work
+        self.resumed = is_begun(self.folder, work) and bool(blocks)  # a folder without blocks can be used for any work
         if self.resumed:
             require_same(self.folder, work, identity)
         else:
             with self._writing():
                 write_identity(self.folder, work, identity, notes)
-        # tells its blocks from those of a process that began in the same moment with other settings
+        # marks its blocks: a process with other settings may have started in the same folder at the same time
         self._stamp = fingerprint(work, identity, notes)
         self._lock = Lock()
         self._new: list[Block] = []
@@ -129,7 +129,7 @@ class BlockCache:
         self._results: dict[tuple[str, str, int, int], Block] = {}
         for path in blocks:
             self._read(path)
-        self.rows_used: dict[str, int] = {}  # by stage, that were there already
+        self.rows_used: dict[str, int] = {}  # number of rows read from the cache, by stage
 
     def cached(self, stage: str, function: Callable[[slice], Block], rows: FloatArray) -> Callable[[slice], Block]:
         """``function``, computed once for each block of ``rows``, also after a restart of the process.
@@ -166,12 +166,12 @@ class BlockCache:
             except CheckpointError as failed:
                 if error is None:
                     raise
-                if not isinstance(error, CheckpointError):  # which would say the same
+                if not isinstance(error, CheckpointError):  # that would repeat the message
                     error.add_note(str(failed))
 
     def _write(self) -> None:
         if self._new:
-            # a name that no other process takes that may be at the same work
+            # a unique name, as another process may be doing the same work
             name = f"blocks-{self._new[0]['stage'].replace(' ', '-')}-{secrets.token_hex(8)}.gpec"
             with self._writing():
                 archive.write(self.folder / name, _BLOCKS, {"stamp": self._stamp, "blocks": self._new})
@@ -184,8 +184,8 @@ class BlockCache:
             yield
         except OSError as error:
             raise CheckpointError(
-                f"Cannot write the checkpoint {self.folder}: {error.strerror or error}; give a folder that can be "
-                "written and has room."
+                f"Cannot write the checkpoint {self.folder}: {error.strerror or error}; give a writable folder with "
+                "free space."
             ) from error
 
     def _read(self, path: Path) -> None:
@@ -195,22 +195,22 @@ class BlockCache:
                 stage, content, start, stop = (block[name] for name in _KEY)
                 self._results[stage, content, start, stop] = block["answer"]
         except (KeyError, TypeError) as error:
-            raise CorruptFileError(f"{path} lacks or garbles part of a block: {error!r}.") from error
+            raise CorruptFileError(f"{path} has a missing or damaged part of a block: {error!r}.") from error
 
 
 def check_folder(folder: str | os.PathLike[str], name: str = "checkpoint") -> Path:
-    """A folder that is there or can be made; errors say ``name``."""
+    """The path of a folder that exists or can be made; errors mention ``name``."""
     try:
         path = Path(folder)
     except TypeError as error:
         raise ParameterTypeError(f"{name}={folder!r} must be the path of a folder, or None.") from error
     try:
-        there = bool(path.stat())
+        exists = bool(path.stat())
     except FileNotFoundError:
-        there = False
-    except (OSError, ValueError) as error:  # too long, or a character that no name has
+        exists = False
+    except (OSError, ValueError) as error:  # too long, or with an invalid character
         raise InputError(f"{name}={str(folder)!r} cannot be the name of a folder: {error}.") from error
-    if there and not path.is_dir():
+    if exists and not path.is_dir():
         raise InputError(f"{name}={str(folder)!r} is a file; give a folder, which may be new.")
     if not path.parent.is_dir():
         raise InputError(f"Cannot make the {name} {path}: {path.parent} does not exist.")

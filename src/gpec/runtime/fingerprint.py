@@ -1,4 +1,4 @@
-"""The one hash of the package: of arrays, tables, plain data and bytes, and of objects by their parameters."""
+"""The hash function of the package, for arrays, tables, plain data and bytes, and for objects by their parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["fingerprint"]
 
 
 def fingerprint(*parts: Any, lasting: bool = False) -> str:
-    """Equal for parts of equal content, also after :func:`gpec.runtime.archive.write` and ``read``.
+    """A hash that is equal for equal content, also after :func:`gpec.runtime.archive.write` and ``read``.
 
-    Objects of the package count by their parameters. Others count by identity, or in a ``lasting`` fingerprint, which
-    means the same to another process, by their name or that of their class.
+    Objects of the package are hashed by their parameters, other objects by identity. A ``lasting`` fingerprint is the
+    same in every process: it hashes other objects by their name or the name of their class.
     """
     digest = hashlib.blake2b(digest_size=16)
     _add(digest.update, parts, lasting)
@@ -56,6 +56,6 @@ def _add(update: Callable[[bytes], None], part: Any, lasting: bool) -> None:
 
 
 def _name(part: Any) -> str:
-    """What a function or a class is called, and where it is defined; of other objects, the name of their class."""
+    """Module and qualified name of a function or class; for other objects, those of their class."""
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"{named.__module__}.{named.__qualname__}"

@@ -1,4 +1,4 @@
-"""Objects on their way to other processes: packed once, unpacked once in each process."""
+"""Objects sent to other processes: pickled once, and unpickled once in each process."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Payload", "errors_that_travel", "in_turn", "pass_on", "scheduler_lost", "send", "worker_killed"]
+__all__ = ["Payload", "one_at_a_time", "pass_through", "picklable_errors", "scheduler_lost", "send", "worker_killed"]
 
 T = TypeVar("T")
 
-_UNPACKING, _WORKING = Lock(), Lock()
+_UNPICKLING, _WORKING = Lock(), Lock()
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """A packed object. Its first user in a process unpacks it; those after get the same one."""
+    """Pickled objects. The first call of :meth:`open` in a process unpickles them; later calls return the same."""
 
     content: bytes
 
     @classmethod
     def of(cls, **parts: Any) -> Payload:
-        """Pack some objects as a dict.
+        """Pickle some objects as a dict.
 
         Raises
         ------
         ParameterTypeError
-            If one of them cannot be packed; the message names it, and what to do.
+            If one of them cannot be pickled; the message names it and a remedy.
         """
         cloudpickle = _cloudpickle()
         try:
             content = cloudpickle.dumps(parts, protocol=5)
-        except Exception as error:  # whatever the objects' own code raises
-            raise _cannot_be_packed(parts, error) from error
+        except Exception as error:  # the objects' own code can raise anything
+            raise _pickling_error(parts, error) from error
         return cls(content)
 
     def open(self) -> dict[str, Any]:
         """The objects, which must not be changed."""
-        with _UNPACKING:
+        with _UNPICKLING:
             found: dict[str, Any] = _loaded(self.content)
             return found
 
@@ -56,33 +56,33 @@ class Payload:
 @lru_cache(maxsize=2)
 def _loaded(content: bytes) -> Any:
     try:
-        return pickle.loads(content)  # noqa: S301  packed by our user
+        return pickle.loads(content)  # noqa: S301  pickled by our user
     except ImportError as error:
         raise ClusterError(
             f"A process on {socket.gethostname()} cannot import what the model or the explainer needs ({error}); "
-            "install it there, or have the process started where it is found."
+            "install it there, or start the process where it can be imported."
         ) from error
 
 
-def send(client: Any, thing: T) -> Any:
-    """A future of it: each worker gets it once, and again from the scheduler if all who had it are gone."""
+def send(client: Any, value: T) -> Any:
+    """A future of an object, which is sent once to each worker."""
     if not client.nthreads():
         address = client.scheduler.address
         warnings.warn(
-            f"The scheduler at {address} has no workers; the work waits for some ('dask worker {address}').",
+            f"The scheduler at {address} has no workers; the work waits until one starts ('dask worker {address}').",
             ClusterWarning,
             stacklevel=2,
         )
     _require_package(client)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent once
-        return client.submit(pass_on, thing, pure=False)
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent only once
+        return client.submit(pass_through, value, pure=False)
 
 
 def scheduler_lost(client: Any, error: BaseException) -> bool:
-    """Whether an error that no task raised means that the scheduler is gone.
+    """Whether an error that was not raised by a task means that the scheduler was lost.
 
-    The connection that fetches results can break before the client has noticed: it then still calls itself running.
+    The connection that fetches results can break first. The status of the client is then still "running".
     """
     from distributed.comm import CommClosedError
 
@@ -92,15 +92,15 @@ def scheduler_lost(client: Any, error: BaseException) -> bool:
 
 
 def worker_killed(error: BaseException) -> bool:
-    """Whether a task was given up because one worker after the other died with it."""
+    """Whether a task was given up because several workers died while they ran it."""
     from distributed import KilledWorker
 
     return isinstance(error, KilledWorker)
 
 
 @contextmanager
-def errors_that_travel() -> Iterator[None]:
-    """A context for work in another process: the cause of an error becomes text, for not all exceptions can be sent."""
+def picklable_errors() -> Iterator[None]:
+    """A context for work in another process. The cause of an error becomes text, as not all exceptions can be sent."""
     try:
         yield
     except GPECError as error:
@@ -110,37 +110,39 @@ def errors_that_travel() -> Iterator[None]:
         raise
 
 
-def in_turn(alone: bool) -> AbstractContextManager[Any]:
-    """A context for work that no other thread of this process may do at the same time, if ``alone``."""
+def one_at_a_time(alone: bool) -> AbstractContextManager[Any]:
+    """A context that only one thread of this process can enter at a time, if ``alone``."""
     return _WORKING if alone else nullcontext()
 
 
 def _require_package(client: Any) -> None:
-    """Have the scheduler and its workers import the package, all at the same time.
+    """Let the scheduler and its workers import the package, all at the same time, and compare versions.
 
-    Else each would when the one before has passed the work on, and the first that cannot would say so in words of Dask.
+    Otherwise each would import it only when it receives work, and a failure would be reported by an error of Dask.
     """
-    with ThreadPoolExecutor(1) as aside:
-        scheduler = aside.submit(client.run_on_scheduler, _version_there)
-        found = client.run(_version_there, on_error="return")
+    with ThreadPoolExecutor(1) as executor:
+        scheduler = executor.submit(client.run_on_scheduler, _worker_version)
+        found = client.run(_worker_version, on_error="return")
         try:
             found["the scheduler"] = scheduler.result()
         except ImportError as error:
             found["the scheduler"] = error
-    for who, version in found.items():
-        if version != __version__ and not isinstance(version, OSError):  # who has just died is not asked for more
-            has = f"cannot use gpec ({version})" if isinstance(version, Exception) else f"has gpec {version}"
-            place = who if who == "the scheduler" else f"the worker {who}"
-            raise ClusterError(f"Here is gpec {__version__}, but {place} {has}; install the same version there.")
+    for name, version in found.items():
+        if version != __version__ and not isinstance(version, OSError):  # OSError: the worker has just died
+            problem = f"cannot use gpec ({version})" if isinstance(version, Exception) else f"has gpec {version}"
+            process = name if name == "the scheduler" else f"the worker {name}"
+            raise ClusterError(
+                f"This process has gpec {__version__}, but {process} {problem}; install the same version there."
+            )
 
 
-def _version_there() -> str:
+def _worker_version() -> str:
     return __version__
 
 
-def pass_on(thing: T) -> T:
-    """A task that all tasks take it from, so that it is in no other."""
-    return thing
+def pass_through(value: T) -> T:
+    """The task whose result is the object, so that the other tasks refer to it and do not contain it."""
+    return value
 
 
 def _cloudpickle() -> Any:
@@ -151,16 +153,16 @@ def _cloudpickle() -> Any:
     return cloudpickle
 
 
-def _cannot_be_packed(parts: dict[str, Any], error: Exception) -> ParameterTypeError:
-    """Which of the objects is the cause: the first that cannot be packed alone."""
+def _pickling_error(parts: dict[str, Any], error: Exception) -> ParameterTypeError:
+    """The error for objects that cannot be pickled; it names the first that cannot be pickled alone."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     for name, part in parts.items():
         try:
             _cloudpickle().dumps(part, protocol=5)
         except Exception:
             return ParameterTypeError(
-                f"The {name} ({type(part).__name__}) cannot be sent to other processes ({reason}); put it behind a "
-                "function of a module that workers can import too, which makes it where it is called, and pass that "
-                "function: gpec.models.load_model('package.module:function')."
+                f"The {name} ({type(part).__name__}) cannot be sent to other processes ({reason}); write a function "
+                "that makes it, in a module that workers can import, and pass "
+                "gpec.models.load_model('package.module:function')."
             )
     return ParameterTypeError(f"The work cannot be sent to other processes ({reason}).")

@@ -1,4 +1,4 @@
-"""Progress bars, shown after a second and on a terminal only; seconds by stage."""
+"""Progress bars, and the time spent by stage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Clock", "Progress"]
 
 
 class Progress:
-    """A bar that appears when the work lasts longer than a second and stays silent when nobody watches.
+    """A progress bar for work that takes longer than a second.
 
-    ``progress="auto"`` shows it on a terminal, ``True`` always, ``False`` never.
+    ``progress="auto"`` shows it only on a terminal, ``True`` always, ``False`` never.
     """
 
     def __init__(self, total: int, what: str, progress: Literal["auto"] | bool = "auto") -> None:

@@ -1,7 +1,7 @@
-"""Where random numbers come from: one root seed, and a stream of its own for each purpose.
+"""Random numbers: one root seed, and a separate stream for each purpose.
 
-Every draw in the package names its purpose, so that no two purposes share a stream and none depends on what else was
-drawn before. NumPy's global generator is never used.
+Every draw in the package names its purpose. So no two purposes share a stream, and no draw depends on earlier draws for
+other purposes. NumPy's global generator is never used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Purpose = Literal[
 
 
 def stream(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
-    """The generator for one purpose; ``key`` tells apart the parts of it that draw for themselves."""
+    """The generator for one purpose; ``key`` distinguishes parts of a purpose that draw independently."""
     return np.random.default_rng(_sequence(seed, purpose, key))
 
 

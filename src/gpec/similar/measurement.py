@@ -16,8 +16,8 @@ from scipy.stats import qmc
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema
 from gpec.data._dates import day_of
+from gpec.data._equality import contents_of
 from gpec.data._labels import column_of
-from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.randomness import derived_seed
 from gpec.runtime.state import Limits, Shape

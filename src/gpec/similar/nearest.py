@@ -11,8 +11,8 @@ import numpy as np
 
 from gpec._validation import check_count, check_positive
 from gpec.data import Schema, same_values
+from gpec.data._equality import contents_of
 from gpec.data._labels import column_of
-from gpec.data._same import contents_of
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape

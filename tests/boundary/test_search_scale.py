@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpec.boundary._ruler import SearchScale
+from gpec.boundary._search_scale import SearchScale
 from gpec.data import Schema
 
 
@@ -11,8 +11,8 @@ from gpec.data import Schema
 def test_the_unit_is_that_of_all_rows(n):
     X = 7.0 * np.random.default_rng(n).normal(size=(n, 3)) + 100.0
     schema, Z = Schema.learn(X, standardize=False)
-    ruler = SearchScale.of(schema, Z, 1e-6)
+    search_scale = SearchScale.of(schema, Z, 1e-6)
     unit = np.median(np.linalg.norm(X - np.median(X, axis=0), axis=1)) / np.sqrt(3)
-    assert ruler.unit == pytest.approx(unit, rel=0.05 if n > 2_000 else 1e-9)
-    assert ruler.tolerance == pytest.approx(1e-6 * ruler.unit)
+    assert search_scale.unit == pytest.approx(unit, rel=0.05 if n > 2_000 else 1e-9)
+    assert search_scale.tolerance == pytest.approx(1e-6 * search_scale.unit)
     assert SearchScale.of(Schema.learn(X)[0], Z, 1e-6).unit == 1.0

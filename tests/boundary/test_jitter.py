@@ -1,4 +1,4 @@
-"""The nudge before pairing: rows leave the places where trees change their answer, and keep order and class."""
+"""The jitter before pairing: rows leave the places where trees change their answer, and keep order and class."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from boundary_helpers import Recorder, draw, gauss, plane
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from gpec.boundary._nudge import Jitter
+from gpec.boundary._jitter import Jitter
 from gpec.data import Schema
 from gpec.models import Model
 
@@ -40,17 +40,17 @@ COLUMNS = {
 }
 
 
-def nudged(Z, seed=0, unit=1.0, standardize=True, way=1):
-    nudge = Jitter(Schema.learn(Z, standardize=standardize)[0], Z, unit)
-    nudge.way *= way
-    return nudge.moved(Z, np.random.default_rng(seed))
+def jittered(Z, seed=0, unit=1.0, standardize=True, way=1):
+    jitter = Jitter(Schema.learn(Z, standardize=standardize)[0], Z, unit)
+    jitter.way *= way
+    return jitter.moved(Z, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("way", [1, -1], ids=["up", "down"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_each_value_stays_before_the_next_one(name, way):
     column = COLUMNS[name]
-    step = way * (nudged(column[:, None], way=way)[:, 0] - column)
+    step = way * (jittered(column[:, None], way=way)[:, 0] - column)
     values = np.unique(way * column)
     gap = np.append(np.diff(values), 0.0)[np.searchsorted(values, way * column)]
     assert (step >= 0).all()
@@ -90,10 +90,10 @@ def test_rows_keep_their_predicted_class(name, kind):
     y = ((rank * 7 // N) % 2 ^ (Z[:, 1] > 1) ^ (Z[:, 2] > 1)).astype(int)
     trees, schema = fitted(kind, Z, y), Schema.learn(Z)[0]
     model = Model(trees.predict_proba, schema)
-    nudge = Jitter(schema, Z, 1.0)
-    nudge.choose_way(model, np.random.default_rng(1).permutation(Z))
+    jitter = Jitter(schema, Z, 1.0)
+    jitter.choose_way(model, np.random.default_rng(1).permutation(Z))
     for seed in range(3):
-        lost = model.labels(nudge.moved(Z, np.random.default_rng(seed))) != model.labels(Z)
+        lost = model.labels(jitter.moved(Z, np.random.default_rng(seed))) != model.labels(Z)
         # the threshold of an extra tree lies anywhere between two values
         assert lost.mean() <= (0.02 if kind == "extra trees" else 0.0)
 
@@ -115,17 +115,17 @@ def test_the_model_chooses_the_way_of_each_column(first, second):
     Z[::50, 0] = np.nan
     schema = Schema.learn(Z, categorical_features=[3])[0]
     model = Model(lambda rows: (0.4 + 0.2 * np.nan_to_num(one(rows[:, 0])) + 0.2 * two(rows[:, 1])).clip(0, 1), schema)
-    nudge = Jitter(schema, Z, 1.0)
-    nudge.choose_way(model, Z)
+    jitter = Jitter(schema, Z, 1.0)
+    jitter.choose_way(model, Z)
     # a smooth column goes along with the other one
     ways = {way_of_one if first != "is smooth" else way_of_two, way_of_two if second != "is smooth" else way_of_one}
     if len(ways - {0}) == 1 and 0 not in ways:
-        np.testing.assert_array_equal(nudge.way, [*list(ways) * 2, 0, 0])
+        np.testing.assert_array_equal(jitter.way, [*list(ways) * 2, 0, 0])
         assert model.n_rows <= 3 * 128
     else:
-        np.testing.assert_array_equal(nudge.way, [way_of_one, way_of_two, 0, 0])
+        np.testing.assert_array_equal(jitter.way, [way_of_one, way_of_two, 0, 0])
         assert model.n_rows <= 7 * 128
-    moved = nudge.moved(Z, np.random.default_rng(0))
+    moved = jitter.moved(Z, np.random.default_rng(0))
     np.testing.assert_allclose(model.probabilities(moved), model.probabilities(Z), atol=1e-3)
 
 
@@ -133,10 +133,10 @@ def test_nothing_is_asked_where_nothing_can_move():
     frame = np.tile([[0.0, 5.0], [1.0, 5.0]], (20, 1))
     schema = Schema.learn(frame, categorical_features=[0])[0]
     model = Model(lambda rows: rows[:, 0], schema)
-    nudge = Jitter(schema, frame, 1.0)
-    nudge.choose_way(model, frame)
+    jitter = Jitter(schema, frame, 1.0)
+    jitter.choose_way(model, frame)
     assert model.n_rows == 0
-    np.testing.assert_array_equal(nudge.moved(frame, np.random.default_rng(0)), frame)
+    np.testing.assert_array_equal(jitter.moved(frame, np.random.default_rng(0)), frame)
 
 
 def test_few_rows_are_spent_on_many_columns():
@@ -144,34 +144,34 @@ def test_few_rows_are_spent_on_many_columns():
     schema = Schema.learn(Z)[0]
     jumpy = set(Z.ravel().tolist())
     model = Model(lambda rows: np.isin(rows, list(jumpy)).mean(axis=1), schema)  # each value stands alone
-    nudge = Jitter(schema, Z, 1.0)
-    nudge.choose_way(model, Z)
-    assert not nudge.way.any()
+    jitter = Jitter(schema, Z, 1.0)
+    jitter.choose_way(model, Z)
+    assert not jitter.way.any()
     assert model.n_rows <= 3 * 128 + 2 * 4_096
 
 
 def test_a_row_moves_by_at_most_a_thousandth_of_the_spread():
     Z = np.column_stack((np.repeat([0.0, 1e3, 2e3], 100), gauss(300, 1)))
     schema = Schema.learn(Z)[0]
-    step = np.abs(nudged(Z) - Z) / schema.scale
+    step = np.abs(jittered(Z) - Z) / schema.scale
     assert 5e-4 < step[:, 0].max() <= 1e-3
-    raw = np.abs(nudged(Z, unit=50.0, standardize=False) - Z)
+    raw = np.abs(jittered(Z, unit=50.0, standardize=False) - Z)
     assert 0.025 < raw[:, 0].max() <= 0.05  # of a spread of 50
 
 
 def test_a_lesser_gap_on_either_side_counts():
     """The value next to an outlier does not move towards it."""
     Z = np.array([[0.0], [1.0], [2.0], [1e6]])
-    moved = nudged(Z, standardize=False, unit=1e9)
+    moved = jittered(Z, standardize=False, unit=1e9)
     assert 2.0 < moved[2, 0] <= 2.01
-    moved = nudged(-Z, standardize=False, unit=1e9, way=-1)
+    moved = jittered(-Z, standardize=False, unit=1e9, way=-1)
     assert -2.0 > moved[2, 0] >= -2.01
 
 
 def test_missing_values_stay_missing():
     Z = gauss(50)
     Z[::3, 1] = np.nan
-    moved = nudged(Z)
+    moved = jittered(Z)
     np.testing.assert_array_equal(np.isnan(moved), np.isnan(Z))
     assert (moved[1::3] > Z[1::3]).mean() > 0.9
 

@@ -1,4 +1,4 @@
-"""The lengths of the search, in units of the spread of the data."""
+"""Lengths used by the boundary search, in units of the spread of the data."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ROWS = 2_000
 
 @dataclass(frozen=True)
 class SearchScale:
-    """What counts as short.
+    """Lengths that the search compares with.
 
     Attributes
     ----------
     unit : float
-        1 for standardised columns; else how far a number typically lies from the middle of its column.
+        1 for standardised columns; else a typical distance of a number from the median of its column.
     tolerance : float
-        Longest last bracket.
+        Longest final bracket.
     clear : float
-        A class that lasts for less than half of this along a path is a sliver, one that lasts for more than this is
-        not.
+        A stretch of a path with one class is a sliver if it is shorter than half of this, and not if it is longer than
+        this.
     """
 
     unit: float
@@ -42,13 +42,13 @@ class SearchScale:
 
 
 def _is_raw(schema: Schema) -> bool:
-    """Whether numbers are compared as they are (dates in days)."""
+    """Whether numbers are not standardised (dates are in days)."""
     numbers = [j for j in schema.continuous.tolist() if j not in schema.origins]
     return not schema.center.any() and bool((schema.scale[numbers] == 1).all())
 
 
 def _spread(schema: Schema, Z: FloatArray) -> float:
-    """Median distance from the middle, over rows that are not there, as if all columns had the same share in it."""
+    """Median distance of rows from the column medians (rows at distance 0 left out), divided by ``sqrt(columns)``."""
     numbers = schema.continuous
     Z = Z[:, numbers] / schema.scale[numbers]
     Z = Z[:, ~np.isnan(Z).all(axis=0)]

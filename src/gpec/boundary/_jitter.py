@@ -1,12 +1,12 @@
-"""Rows moved off the places where models that split columns change their answer.
+"""Jitter: rows moved slightly away from the thresholds of tree models.
 
-Trees put thresholds at the values of the data, or between two of them. At a row of whole numbers many thresholds meet,
-and the class there may be that of a single point. A row therefore moves a little, in each column of numbers, by a
-random part of the gap to the next value: the order of the values stays, and hardly a threshold lies on that way.
+Trees put thresholds at the values of the data, or between two of them. At a row of whole numbers many thresholds
+coincide, and the class there may be the class of that single point only. Each number therefore moves by a small random
+part of the gap to the next value. The order of the values stays the same, and few thresholds lie in between.
 
-Which way is the model's choice. To some, a value that lies on a threshold belongs to those above it (XGBoost), to
-others to those below (scikit-learn's histograms), and for LightGBM 0 is a class of its own. A model whose answers jump
-when a column moves up gets it moved down, and one that jumps both ways keeps the column as it is.
+The direction depends on the model. A value on a threshold belongs to the values above it in XGBoost, and to those below
+it in scikit-learn's histogram trees; LightGBM treats 0 as a value of its own. If the answers jump when a column moves
+up, it moves down. If they jump both ways, the column stays as it is.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OF_GAP = 1e-2
 _OF_SPREAD = 1e-3
 _TRIED_ROWS = 128
 _TRIED_BY_COLUMN = 4_096  # rows for all columns together
-_TRIED_STEP = 1e-2  # of a nudge: an answer that follows a column smoothly hardly changes
+_TRIED_STEP = 1e-2  # of the full jitter: an answer that is smooth in a column hardly changes
 _JUMP = 1e-3  # in units of the answers
 
 
 class Jitter:
-    """How far each value of ``Z`` may move, and which way."""
+    """How far each value of ``Z`` may move, and in which direction."""
 
     def __init__(self, schema: Schema, Z: FloatArray, unit: float) -> None:
         self._values: dict[int, FloatArray] = {}
@@ -44,7 +44,7 @@ class Jitter:
         self.way[list(self._values)] = 1
 
     def choose_way(self, model: Model, rows: FloatArray) -> None:
-        """Ask the model about some rows of ``Z`` which way leaves its answers as they are."""
+        """Choose the direction in which the model's answers to some rows of ``Z`` do not jump."""
         rows, columns = rows[:_TRIED_ROWS], self.way != 0
         if not columns.any():
             return
@@ -75,7 +75,7 @@ class Jitter:
         return np.array([_jumps(answer, each, least).any() for each in after])
 
     def moved(self, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Some rows of ``Z``, nudged; a missing value stays missing."""
+        """Some rows of ``Z`` with jitter; a missing value stays missing."""
         return self._by(rows, self.way, rng.uniform(0.5, 1.0, rows.shape))
 
     def _by(self, rows: FloatArray, way: IntArray, part: FloatArray | float) -> FloatArray:
@@ -88,13 +88,13 @@ class Jitter:
 
 
 def _steps(values: FloatArray, most: float) -> FloatArray:
-    """The longest step up of each value: a part of its lesser gap, and none for the greatest one."""
+    """The longest step up of each value: a part of the smaller gap beside it, and 0 for the greatest value."""
     gap = np.diff(values)
     with np.errstate(over="ignore"):
         steps = np.minimum(_OF_GAP * np.minimum(gap, np.append(np.inf, gap[:-1])), most)
-        # many models work in single precision: there, too, a step must not end at the next value
-        here, there, following = (v.astype(np.float32) for v in (values[:-1], values[:-1] + steps, values[1:]))
-    steps[(here < following) & (there == following)] = 0.0
+        # many models compute in single precision, where a step must not reach the next value either
+        start, end, following = (v.astype(np.float32) for v in (values[:-1], values[:-1] + steps, values[1:]))
+    steps[(start < following) & (end == following)] = 0.0
     return np.append(steps, 0.0)
 
 
