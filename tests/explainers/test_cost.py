@@ -30,7 +30,7 @@ from gpec.explainers import (
     _cost,
     base,
 )
-from gpec.explainers._cost import Watch
+from gpec.explainers._cost import CostEstimate
 from gpec.explainers.noise import observe
 from gpec.images import SuperpixelExplainer
 from gpec.runtime.blocks import Execution
@@ -57,7 +57,7 @@ def test_the_cost_is_said_before_the_model_is_asked():
     assert [warning.category for warning in caught] == [SlowExplainerWarning]
     assert re.fullmatch(
         r"Explaining 200 rows with ExactShapley takes about 326,\d{3},\d{3} model rows; fewer background rows cost "
-        "less, explainer='kernelshap' has a budget, and explainer='tree' reads trees without asking the model.",
+        "less, explainer='kernelshap' has a budget, and explainer='tree' needs no calls of a tree model.",
         str(caught[0].message),
     )
     assert caught[0].filename == __file__  # the line that asked
@@ -69,15 +69,15 @@ def test_a_short_run_says_nothing(recwarn):
 
 
 def test_minutes_are_told_by_the_first_block():
-    watch = Watch("KernelShap", 200, 5_000_000, "use less")
+    watch = CostEstimate("KernelShap", 200, 5_000_000, "use less")
     expected = r"^Explaining 200 rows with KernelShap takes about 5,000,000 model rows, about 5 min; use less\.$"
     with pytest.warns(SlowExplainerWarning, match=expected):
         watch.first_block(3.0, 0.01, 1)
     watch.first_block(3.0, 0.01, 1)  # only once: warnings are errors here
-    Watch("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.06, 1)
-    Watch("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.03, 2)
+    CostEstimate("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.06, 1)
+    CostEstimate("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.03, 2)
     with pytest.warns(SlowExplainerWarning, match=r"^Explaining 9 rows with mine takes about 70 s; use less\.$"):
-        Watch("mine", 9, None, "use less").first_block(7.0, 0.1, 1)
+        CostEstimate("mine", 9, None, "use less").first_block(7.0, 0.1, 1)
 
 
 def test_a_slow_explainer_of_the_users_own_is_noticed(monkeypatch, models, X):

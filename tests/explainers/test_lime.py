@@ -144,8 +144,8 @@ def test_half_width_is_that_of_student_t(models, X):
 
 def test_bayeslime_is_the_regression_of_its_perturbations(models, X):
     explainer = BayesLime(80, prior=0.5, kernel_width=2.0).fit(models.curved, X)
-    maker = LimeSampler(X.mean(axis=0), X.std(axis=0), {}, np.zeros(3), 2.0)
-    drawn = batch(maker, X[:1], [stream(9, "perturbations")], 80, first=True)
+    sampler = LimeSampler(X.mean(axis=0), X.std(axis=0), {}, np.zeros(3), 2.0)
+    drawn = batch(sampler, X[:1], [stream(9, "perturbations")], 80, first=True)
     weights = np.exp(-((drawn.features - drawn.features[:, :1]) ** 2).sum(axis=2) / 8.0)
     y = models.curved(drawn.rows[0, :, 0])[None, :, None]
     expected = Moments.of(drawn.features, y, weights).solve(0.5)

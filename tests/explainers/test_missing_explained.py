@@ -187,24 +187,24 @@ def neighborhood(rows, **options):
 
 def test_lime_counts_what_is_there(frame):
     rows, _ = frame
-    maker, _ = neighborhood(rows)
+    sampler, _ = neighborhood(rows)
     known = rows["colour"].dropna()
-    assert maker.mean[1] == pytest.approx(rows["price"].mean())
-    assert maker.scale[1] == pytest.approx(rows["price"].std(ddof=0))
-    np.testing.assert_allclose(maker.frequencies[0], known.value_counts(normalize=True).sort_index())
-    np.testing.assert_allclose(maker.missing, rows.isna().mean())
+    assert sampler.mean[1] == pytest.approx(rows["price"].mean())
+    assert sampler.scale[1] == pytest.approx(rows["price"].std(ddof=0))
+    np.testing.assert_allclose(sampler.frequencies[0], known.value_counts(normalize=True).sort_index())
+    np.testing.assert_allclose(sampler.missing, rows.isna().mean())
 
 
-def drawn_number(maker, rows):
-    return (rows[:, 1] - maker.mean[1]) / maker.scale[1]
+def drawn_number(sampler, rows):
+    return (rows[:, 1] - sampler.mean[1]) / sampler.scale[1]
 
 
 @pytest.mark.parametrize("around", ["data", "row"])
 def test_lime_draws_gaps_as_often_as_they_occur(frame, around):
     rows, _ = frame
-    maker, Z = neighborhood(rows, around=around)
+    sampler, Z = neighborhood(rows, around=around)
     some = np.array([np.flatnonzero(np.isnan(Z[:, 1]))[0], np.flatnonzero(~np.isnan(Z).any(axis=1))[0]])
-    drawn = batch(maker, Z[some], [stream(i, "perturbations") for i in range(2)], 20_000, first=True)
+    drawn = batch(sampler, Z[some], [stream(i, "perturbations") for i in range(2)], 20_000, first=True)
     rows_drawn = drawn.rows[:, :, 0]
     np.testing.assert_array_equal(rows_drawn[:, 0], Z[some])
     np.testing.assert_allclose(np.isnan(rows_drawn).mean(axis=1), np.tile(rows.isna().mean(), (2, 1)), atol=0.015)
@@ -213,9 +213,9 @@ def test_lime_draws_gaps_as_often_as_they_occur(frame, around):
     lacks, colours = np.isnan(rows_drawn[:, :, 1]), rows_drawn[:, :, 0]
     np.testing.assert_array_equal(drawn.features[0, :, 1], lacks[0])  # its own price is missing
     there = ~lacks[1]
-    np.testing.assert_allclose(drawn.features[1, there, 1], drawn_number(maker, rows_drawn[1])[there])
+    np.testing.assert_allclose(drawn.features[1, there, 1], drawn_number(sampler, rows_drawn[1])[there])
     np.testing.assert_array_equal(drawn.features[1, :, 4], lacks[1])
-    np.testing.assert_allclose(drawn.features[0, :, 4], np.where(lacks[0], 0.0, drawn_number(maker, rows_drawn[0])))
+    np.testing.assert_allclose(drawn.features[0, :, 4], np.where(lacks[0], 0.0, drawn_number(sampler, rows_drawn[0])))
     for i in range(2):
         own = np.isnan(colours[i]) if np.isnan(Z[some[i], 0]) else colours[i] == Z[some[i], 0]
         np.testing.assert_array_equal(drawn.features[i, :, 0], own)
@@ -229,12 +229,12 @@ def test_lime_finds_the_slope_of_a_number_that_is_sometimes_missing():
     def model(rows):
         return 0.5 + 0.02 * np.where(np.isnan(rows[:, 0]), 9.0, rows[:, 0]) + 0.05 * rows[:, 1]
 
-    maker, _ = neighborhood(X)
+    sampler, _ = neighborhood(X)
     explainer = fitted(Lime(20_000), model, X)
     has, lacks = (X[np.isnan(X[:, 0]) == gap][:3] for gap in (False, True))
-    np.testing.assert_allclose(explainer(has).values, np.tile(maker.scale * [0.02, 0.05], (3, 1)), atol=2e-3)
+    np.testing.assert_allclose(explainer(has).values, np.tile(sampler.scale * [0.02, 0.05], (3, 1)), atol=2e-3)
     # missing rather than a number: 9 against 0 on average
-    np.testing.assert_allclose(explainer(lacks).values[:, 0], 0.02 * (9.0 - maker.mean[0]), atol=4e-3)
+    np.testing.assert_allclose(explainer(lacks).values[:, 0], 0.02 * (9.0 - sampler.mean[0]), atol=4e-3)
 
 
 def test_cxplain_sees_gaps_in_a_column_of_their_own(lacking):
@@ -287,7 +287,7 @@ def test_captum_computes_with_values_that_must_be_there():
     X[::3, 1] = NAN
     fills = network(3, 1)
     fills.register_forward_pre_hook(lambda module, rows: torch.nan_to_num(rows[0]))
-    with pytest.raises(InputError, match="computes with the values of a row, of which some are missing; impute them"):
+    with pytest.raises(InputError, match="does not support missing values, and some rows have them; impute them"):
         fitted("captum:IntegratedGradients", fills, X)
     assert np.isfinite(fitted("kernelshap", fills, X)(X[:3]).values).all()
 

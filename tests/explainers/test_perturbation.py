@@ -4,7 +4,7 @@ import numpy as np
 
 from extras import lime_tabular
 from gpec.data import Schema
-from gpec.explainers._perturbation import Coalitions, LimeSampler, batch
+from gpec.explainers._perturbation import CoalitionSampler, LimeSampler, batch
 from gpec.explainers.lime import Lime
 from gpec.runtime.randomness import stream
 
@@ -18,12 +18,12 @@ def neighborhood(X, categorical=(), **options):
 def test_same_perturbations_as_lime_give_its_coefficients(coded):
     X, model = coded
     explainer = Lime(400).fit(model, X, categorical_features=[1, 3], random_state=0)
-    maker, Z = neighborhood(X, [1, 3])
+    sampler, Z = neighborhood(X, [1, 3])
     package = lime_tabular.LimeTabularExplainer(
         X, categorical_features=[1, 3], discretize_continuous=False, random_state=0
     )
     for i in range(4):
-        drawn = batch(maker, Z[i : i + 1], [stream(77, "perturbations")], 400, first=True)
+        drawn = batch(sampler, Z[i : i + 1], [stream(77, "perturbations")], 400, first=True)
         found = explainer._explain(Z[i : i + 1], [77]).values[0, :, 0]
         rows = drawn.rows[0, :, 0]
         data = rows.copy()
@@ -41,8 +41,8 @@ def test_same_perturbations_as_lime_give_its_coefficients(coded):
 
 def test_neighborhood_of_numbers_and_categories(coded):
     X, _ = coded
-    maker, Z = neighborhood(X, [1, 3])
-    drawn = batch(maker, Z[:2], [stream(0, "perturbations"), stream(1, "perturbations")], 50_000, first=True)
+    sampler, Z = neighborhood(X, [1, 3])
+    drawn = batch(sampler, Z[:2], [stream(0, "perturbations"), stream(1, "perturbations")], 50_000, first=True)
     rows = drawn.rows[:, :, 0]
     np.testing.assert_array_equal(rows[:, 0], Z[:2])
     np.testing.assert_allclose(rows[..., [0, 2]].mean(axis=1), np.tile(X[:, [0, 2]].mean(axis=0), (2, 1)), atol=0.2)
@@ -53,23 +53,23 @@ def test_neighborhood_of_numbers_and_categories(coded):
         np.testing.assert_allclose(share, np.bincount(X[:, j].astype(int)) / 400, atol=0.01)
         np.testing.assert_array_equal(drawn.features[..., j], rows[..., j] == Z[:2, None, j])
     np.testing.assert_array_equal(drawn.weights[:, 0], 1.0)
-    later = batch(maker, Z[:2], [stream(0, "perturbations"), stream(1, "perturbations")], 50, first=False)
+    later = batch(sampler, Z[:2], [stream(0, "perturbations"), stream(1, "perturbations")], 50, first=False)
     assert later.features.shape == (2, 50, 4)
     assert later.weights.max() < 1.0  # the row itself only once
-    np.testing.assert_array_equal(maker.mean[[1, 3]], 0.0)
-    np.testing.assert_array_equal(maker.scale[[1, 3]], 1.0)
+    np.testing.assert_array_equal(sampler.mean[[1, 3]], 0.0)
+    np.testing.assert_array_equal(sampler.scale[[1, 3]], 1.0)
 
 
 def test_a_category_that_never_occurs_is_never_drawn():
-    maker = LimeSampler(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, np.zeros(1), 1.0)
-    drawn = maker.draw(np.array([[1.0]]), [stream(0, "perturbations")], 10_000)
+    sampler = LimeSampler(np.zeros(1), np.ones(1), {0: np.array([0.0, 0.4, 0.0, 0.6, 0.0])}, np.zeros(1), 1.0)
+    drawn = sampler.draw(np.array([[1.0]]), [stream(0, "perturbations")], 10_000)
     assert set(np.unique(drawn.rows)) == {1.0, 3.0}
 
 
 def test_coalitions_follow_the_shap_kernel():
     background = np.random.default_rng(0).normal(size=(7, 5))
     x = np.arange(10.0, 15.0)[None]
-    drawn = batch(Coalitions(background, 3), x, [stream(0, "perturbations")], 40_002, first=True)
+    drawn = batch(CoalitionSampler(background, 3), x, [stream(0, "perturbations")], 40_002, first=True)
     members = drawn.features[0].astype(bool)
     assert members[0].all()
     assert not members[1].any()

@@ -1,4 +1,4 @@
-"""Which explainer is meant by a name, an object or a function."""
+"""The explainer for a name, an object or a function."""
 
 import numpy as np
 import pytest

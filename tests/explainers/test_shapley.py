@@ -11,7 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
 from gpec.explainers._coalitions import MaskedModel
-from gpec.explainers._permutations import Walks
+from gpec.explainers._permutations import PermutationPairs
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
@@ -277,7 +277,7 @@ def test_walks_of_any_game():
     def value(masks):
         return masks[..., :1] * (1.0 + 2 * masks[..., 1:2]) - masks[..., 2:3] * masks[..., 3:]
 
-    walks = Walks.draw(np.ones((4_000, 4), dtype=bool), np.random.default_rng(0))
+    walks = PermutationPairs.draw(np.ones((4_000, 4), dtype=bool), np.random.default_rng(0))
     masks = walks.masks
     assert masks.shape == (4_000, 2, 3, 4)
     np.testing.assert_array_equal(masks[:, 0].sum(axis=2), np.tile([1, 2, 3], (4_000, 1)))
@@ -288,7 +288,7 @@ def test_walks_of_any_game():
 
 
 def test_all_orders_are_equally_likely():
-    rank = Walks.draw(np.ones((6_000, 3), dtype=bool), np.random.default_rng(0)).rank
+    rank = PermutationPairs.draw(np.ones((6_000, 3), dtype=bool), np.random.default_rng(0)).rank
     _, counts = np.unique(rank, axis=0, return_counts=True)
     assert len(counts) == 6
     assert np.abs(counts - 1_000).max() < 150

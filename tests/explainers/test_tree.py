@@ -182,10 +182,12 @@ def hist_of_categories():
     return model.fit(rows, (rows[:, 4] % 2 == 0) ^ (SPECIES == 1)), rows
 
 
-SEVERAL = "with several classes boosted trees add up to margins, of which shap makes neither probabilities nor log-odds"
-OFF = r"shap reads its trees otherwise .* off by 0\.\d+ .*"
-CATEGORIES = "it splits on categories, which shap's trees cannot hold"
-TEXT = "it reads columns that are not numbers, which shap's trees cannot hold"
+SEVERAL = (
+    "with several classes boosted trees add up to margins, which shap converts neither to probabilities nor to log-odds"
+)
+OFF = r"shap does not read its trees correctly .* off by 0\.\d+ .*"
+CATEGORIES = "it splits on categories, which shap does not support"
+TEXT = "it uses columns that are not numbers, which shap does not support"
 UNREADABLE = "shap cannot read its trees"
 KINDS = {
     "a function": (lambda: (lambda X: X[:, 0] / 9, IRIS), "function", "it is not a tree model of .*"),
@@ -216,12 +218,12 @@ KINDS = {
     "CatBoost, categories": (
         lambda: catboost_of("kind", cat_features=["kind"]),
         "CatBoostClassifier",
-        "it splits on categories or text, which shap's trees cannot hold",
+        "it splits on categories or text, which shap does not support",
     ),
     "CatBoost, text": (
         lambda: catboost_of("words", text_features=["words"]),
         "CatBoostClassifier",
-        "it splits on categories or text, which shap's trees cannot hold",
+        "it splits on categories or text, which shap does not support",
     ),
     "XGBoost, codes": (lambda: xgboost_of_categories(codes=True), "XGBClassifier", CATEGORIES),
     "XGBoost, text": (lambda: xgboost_of_categories(codes=False), "XGBClassifier", TEXT),
@@ -290,14 +292,14 @@ def test_one_background_row_hides_nothing():
         fitted("tree", model, rows, background=rows[:1])
 
 
-@pytest.mark.parametrize(("engine", "method"), [("_own", "values"), ("_shap", "shap_values")])
+@pytest.mark.parametrize(("engine", "method"), [("_exact", "values"), ("_shap", "shap_values")])
 def test_values_that_do_not_add_up_are_refused_later_too(forests, monkeypatch, engine, method):
     boosted = GradientBoostingClassifier(n_estimators=5).fit(IRIS, SPECIES == 1)
     explainer = fitted("tree", boosted if engine == "_shap" else forests[2])
     used = getattr(explainer._trees, engine)
     original = getattr(used, method)
     monkeypatch.setattr(used, method, lambda *a, **options: 1.1 * original(*a, **options))
-    with pytest.raises(ExplainerError, match=r"TreeSHAP failed: .* add up to 0\.\d+ beside what the trees say"):
+    with pytest.raises(ExplainerError, match=r"TreeSHAP failed: .* differs from the trees' answer by 0\.\d+;"):
         explainer(IRIS[40:60])
 
 
@@ -333,5 +335,5 @@ def test_nothing_ends_the_process(one_process_environment):
     assert run.returncode == 0, run.stderr
     several, nodes = run.stdout.splitlines()
     assert several == SEVERAL
-    assert nodes.startswith("a tree of ")
-    assert nodes.endswith(" nodes is more than shap can hold (32,767)")
+    assert nodes.startswith("a tree has ")
+    assert nodes.endswith(" nodes, more than shap supports (32,767)")

@@ -123,7 +123,7 @@ def columns_of(*parts):
 MIXED = {
     "one-hot": (
         columns_of(("words", OneHotEncoder(), ["colour"]), ("numbers", "passthrough", ["price"])),
-        r"its step 'words' \(OneHotEncoder\) does not make one column of each feature",
+        r"its step 'words' \(OneHotEncoder\) does not make exactly one column from each feature",
     ),
     "turned": (make_pipeline(columns_of(("n", "passthrough", NUMBERS)), PCA(2)), r"its step 'pca' \(PCA\) does not .*"),
     "the user's own": (
@@ -162,7 +162,7 @@ def test_an_imputer_that_leaves_out_a_column_gets_one_sentence():
     rows = IRIS.copy()
     rows[:, 2] = np.nan
     model = make_pipeline(SimpleImputer(), forest()).fit(rows, SPECIES)
-    with pytest.raises(ExplainerError, match="its steps leave out columns"):
+    with pytest.raises(ExplainerError, match="its steps drop columns"):
         fitted("tree", model, rows)
 
 

@@ -167,7 +167,7 @@ def test_a_forest_of_ten_classes_has_the_values_of_shap():
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     explainer = fitted("tree", forest, X)
-    assert isinstance(explainer._trees._own, TreeShapley)
+    assert isinstance(explainer._trees._exact, TreeShapley)
     found = explainer(X[100:130]).values
     np.testing.assert_allclose(found, by_shap(forest, X[100:130], X[:20], "probability"), atol=1e-7)
 
@@ -189,8 +189,8 @@ def test_a_deep_forest_of_two_classes_has_the_values_of_shap(kind):
 def test_log_odds_of_boosted_trees_are_ours_and_probabilities_are_shaps(build):
     model = build().fit(IRIS, SPECIES == 1)
     odds, probability = fitted(TreeShap(link="logit"), model), fitted("tree", model)
-    assert isinstance(odds._trees._own, TreeShapley)
-    assert probability._trees._own is None
+    assert isinstance(odds._trees._exact, TreeShapley)
+    assert probability._trees._exact is None
     np.testing.assert_allclose(odds(IRIS[40:60]).values, by_shap(model, IRIS[40:60], IRIS[:20], "raw"), atol=1e-5)
 
 
@@ -206,7 +206,7 @@ def test_paths_too_long_for_us_are_left_to_shap(monkeypatch, forests):
     expected = fitted("tree", forests[3])(IRIS[40:60])
     monkeypatch.setattr(tree, "MOST_FEATURES", 2)
     explainer = fitted("tree", forests[3])
-    assert explainer._trees._own is None
+    assert explainer._trees._exact is None
     found = explainer(IRIS[40:60])
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
     np.testing.assert_allclose(found.base_values, expected.base_values, atol=1e-6)

@@ -82,7 +82,7 @@ def test_xgboost_categories_are_those_of_the_training(tmp_path):
     np.testing.assert_array_equal(answers(model, rows)[:, 0], booster.predict(matrix))
     some, _ = match_columns(model, plain[plain["town"] != "ulm"])
     np.testing.assert_array_equal(answers(model, some)[:, 0], booster.predict(matrix)[X["town"] != "ulm"])
-    with pytest.raises(InputError, match=r"the table has 'rom' in column 'town', which is none of the model's"):
+    with pytest.raises(InputError, match=r"the table has 'rom' in column 'town', which is not one of the model's"):
         match_columns(model, X.assign(town="rom"))
 
 
@@ -106,7 +106,7 @@ def test_xgboost_codes_stand_for_themselves(tmp_path):
     np.testing.assert_array_equal(answers(model, rows)[:, 0], booster.predict(matrix))
     with pytest.raises(InputError, match="does not store the names of the categories"):
         match_columns(model, NUMBERS.assign(rooms="two"))
-    with pytest.raises(InputError, match=r"has 4 columns and the model.*takes 3"):
+    with pytest.raises(InputError, match=r"has 4 columns, but the model takes 3"):
         match_columns(model, X)
 
 
@@ -239,7 +239,7 @@ def test_skops_makes_no_type_that_is_not_named(tmp_path):
     skops = pytest.importorskip("skops.io")
     fitted = make_pipeline(FunctionTransformer(doubled), LogisticRegression()).fit(NUMBERS, y)
     skops.dump(fitted, tmp_path / "m.skops")
-    with pytest.raises(InputError, match=r"harmless: test_model_files.doubled; if you trust") as refusal:
+    with pytest.raises(InputError, match=r"safe: test_model_files.doubled; if you trust") as refusal:
         load_model(tmp_path / "m.skops")
     (name,) = str(refusal.value).partition("harmless: ")[2].partition(";")[0].split(", ")
     model = load_model(tmp_path / "m.skops", trust_types=[name])

@@ -158,12 +158,12 @@ def test_module_is_left_as_it_was(torch):
 
 
 def test_module_is_called_without_gradients(torch):
-    class Watch(torch.nn.Module):
+    class CostEstimate(torch.nn.Module):
         def forward(self, X):
             self.seen = (torch.is_grad_enabled(), X.requires_grad, X.dtype)
             return X[:, 0]
 
-    module = Watch()
+    module = CostEstimate()
     model, Z = checked(module)
     model.labels(Z)
     assert module.seen == (False, False, torch.get_default_dtype())

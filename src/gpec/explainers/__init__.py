@@ -1,4 +1,4 @@
-"""Attributions and their own noise."""
+"""Explainers: attributions of rows, and the variance of the attributions."""
 
 from gpec.explainers._registry import make_explainer
 from gpec.explainers.adapters import CallableExplainer, Precomputed, ShapAdapter, ShapKernel

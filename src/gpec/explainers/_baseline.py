@@ -1,4 +1,4 @@
-"""The row that stands for "feature not there"."""
+"""The baseline row, whose values replace masked features."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["typical_row"]
 
 
 def typical_row(background: FloatArray, schema: Schema) -> FloatArray:
-    """The mean of each number and the most frequent category of each other column, as an encoded row ``(d,)``.
+    """The mean of each numeric column and the most frequent category of each other column, as an encoded row ``(d,)``.
 
-    Missing numbers do not count, unless all are; missing may be the most frequent category.
+    Missing numbers are ignored, unless all are missing. The most frequent category can be a missing value.
     """
     row = np.asarray(background.mean(axis=0), dtype=np.float64)
     absent = np.isnan(background)

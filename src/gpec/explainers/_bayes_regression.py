@@ -1,4 +1,4 @@
-"""Weighted Bayesian linear regression, many at once, in closed form (Slack et al., NeurIPS 2021)."""
+"""Many weighted Bayesian linear regressions in closed form (Slack et al., NeurIPS 2021)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["LinearPosterior", "Moments", "sandwich_variance"]
 class LinearPosterior:
     """Posterior of ``n`` weighted linear regressions with ``p`` coefficients (the first is the intercept).
 
-    Each regression may have ``c`` outputs, which share features and weights. The model is
+    Each regression can have ``c`` outputs, which share features and weights. The model is
 
         y | z ~ N(z beta, sigma^2 / weight(z)),   beta ~ N(0, sigma^2 P^-1),   p(sigma^2) ~ 1 / sigma^2,
 
-    with P diagonal, and its posterior, for N observations,
+    with P diagonal. Its posterior for N observations is
 
         V = (Z'WZ + P)^-1,   phi = V Z'Wy,   N s2 = (y - Z phi)'W(y - Z phi) + phi'P phi,
         sigma^2 ~ InvGamma(N / 2, N s2 / 2),   beta | sigma^2 ~ N(phi, sigma^2 V).
 
-    So each coefficient is Student t with N degrees of freedom, location ``phi_j`` and scale ``sqrt(s2 V_jj)``: its
-    intervals need no draws.
+    So each coefficient has a Student t distribution with N degrees of freedom, location ``phi_j`` and scale
+    ``sqrt(s2 V_jj)``. Its intervals need no sampling.
 
     Attributes
     ----------
@@ -50,16 +50,16 @@ class LinearPosterior:
     count: IntArray
 
     def __getitem__(self, index: Any) -> LinearPosterior:
-        """Those of some regressions."""
+        """The posteriors of some of the regressions."""
         return LinearPosterior(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def first(self, d: int) -> LinearPosterior:
-        """The posterior of the intercept and the first ``d`` coefficients, whatever the others are."""
+        """The marginal posterior of the intercept and the first ``d`` coefficients."""
         p = d + 1
         return LinearPosterior(self.mean[:, :p], self.V[:, :p, :p], self.s2, self.penalty, self.count)
 
-    def raised(self, by: FloatArray) -> LinearPosterior:
-        """With ``by (c,)`` added to the intercepts: the posterior of answers that are greater by so much."""
+    def shifted(self, by: FloatArray) -> LinearPosterior:
+        """The posterior for answers that are greater by ``by (c,)``: the intercepts are shifted."""
         mean = self.mean.copy()
         mean[:, 0] += by
         return replace(self, mean=mean)
@@ -99,20 +99,20 @@ class LinearPosterior:
     def predictive_std(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """Predictive scale of ``sqrt(w) y`` at ``features (n, s, p - 1)``, ``sqrt(s2 (1 + w z'Vz))``; ``(n, s)``.
 
-        ``s2`` is the mean over the outputs. Slack et al. leave the weight out; picking perturbations by that favours
-        far ones, which hardly count.
+        ``s2`` is the mean over the outputs. Slack et al. omit the weight; that selects distant perturbations, which
+        have little weight.
         """
         Z = with_intercept(features)
         leverage = weights * ((Z @ self.V) * Z).sum(axis=2)
         return np.asarray(np.sqrt(self.s2.mean(axis=1)[:, None] * (1.0 + leverage)))
 
     def samples_needed(self, width: float, level: float = 0.95) -> IntArray:
-        """Observations needed in all until every half-width is at most ``width``, ``(n,)``.
+        """Total number of observations after which every half-width is at most ``width``, ``(n,)``.
 
         The largest solution over j of ``width^2 = t^2 V_jj (N / m) (r / N + phi'P phi / m)`` for m, where r are the
-        weighted squared residuals: the residuals are taken to grow, and V to fall, in proportion to the number m. That
-        is an estimate, good to some ten percent. For balanced 0/1 features, ``V_jj = 4 / (N mean weight)``, and without
-        the prior it is the formula of Slack et al., ``4 s2 / (mean weight * (width / 1.96)^2)``.
+        weighted squared residuals. It assumes that r grows and V falls in proportion to m. The estimate has an error of
+        about ten percent. For balanced 0/1 features, ``V_jj = 4 / (N mean weight)``, and without the prior it is the
+        formula of Slack et al., ``4 s2 / (mean weight * (width / 1.96)^2)``.
         """
         wanted = check_positive("width", width)
         quantile = student_t.ppf(0.5 + 0.5 * check_level(level), self.count)
@@ -126,7 +126,7 @@ class LinearPosterior:
 
 @dataclass(eq=False)
 class Moments:
-    """Weighted sums of ``n`` regressions: all that the posterior depends on, so that observations can come in batches.
+    """Sufficient statistics of ``n`` weighted regressions, so that observations can be added in batches.
 
     Attributes
     ----------
@@ -157,14 +157,14 @@ class Moments:
         self.count[rows] += more.count
 
     def solve(self, prior: float = 1.0, *, intercept_prior: float | None = None) -> LinearPosterior:
-        """The posterior for ``P = prior * I``; the intercept may have a prior precision of its own."""
+        """The posterior for ``P = prior * I``; ``intercept_prior`` is the intercept's own prior precision."""
         precision = np.full(self.gram.shape[1], float(prior))
         if intercept_prior is not None:
             precision[0] = intercept_prior
         V = np.linalg.inv(self.gram + np.diag(precision))
         V = 0.5 * (V + V.transpose(0, 2, 1))
         phi = V @ self.cross
-        # Equal to the weighted residuals plus phi'P phi; rounding may take it just below 0 for a perfect fit.
+        # Equal to the weighted residuals plus phi'P phi; for a perfect fit, rounding can make it slightly negative.
         total = np.maximum(self.square - (phi * self.cross).sum(axis=1), 0.0)
         penalty = np.einsum("p,npc,npc->nc", precision, phi, phi)
         return LinearPosterior(phi, V, total / self.count[:, None], penalty, self.count.copy())
@@ -173,16 +173,16 @@ class Moments:
 def sandwich_variance(
     posterior: LinearPosterior, features: FloatArray, y: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Variance of the coefficients over draws of the observations, ``(n, p - 1, c)``.
+    """Variance of the coefficients over random observations, ``(n, p - 1, c)``.
 
     ``V (sum_i w_i^2 r_i^2 / (1 - h_i) z_i z_i') V`` with residuals ``r`` and leverages ``h_i = w_i z_i'V z_i`` (HC2).
-    It holds also where the linear model does not, and for unequal noise.
+    It is also valid if the linear model is wrong, and for unequal noise.
     """
     Z = with_intercept(features)
     ZV = Z @ posterior.V
     leverage = weights * (ZV * Z).sum(axis=2)
     residual = y - Z @ posterior.mean
-    # A leverage of 1 means a fit through the point; its residual is 0, up to rounding.
+    # A leverage of 1 means that the fit passes through the point; its residual is 0, up to rounding.
     factor = (weights**2 / np.maximum(1.0 - leverage, 1e-6))[:, :, None] * residual**2
     return np.asarray((ZV[:, :, 1:] ** 2).transpose(0, 2, 1) @ factor)
 

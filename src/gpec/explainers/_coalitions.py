@@ -1,14 +1,14 @@
-"""What a coalition of features is worth: the model's output when the other features come from background rows.
+"""Values of coalitions: the model's output when the features outside a coalition come from background rows.
 
     v(S) = sum_b w_b f(x_S, b_notS)
 
 where ``f`` is the probability, or its log-odds.
 
-A background row that agrees with ``x`` in some features leaves only the others to play: with that row a coalition is
-worth what its part among the differing features is worth. So masked rows are shared wherever they are the same.
+Features in which a background row equals ``x`` do not change the masked row. Only the other features are players in the
+game with that background row, and equal masked rows are predicted once.
 
-How coalitions are chosen and what is made of their values is the business of :mod:`gpec.explainers._permutations` and
-:mod:`gpec.explainers._paired_regression`, which know nothing of models and rows.
+:mod:`gpec.explainers._permutations` and :mod:`gpec.explainers._paired_regression` choose the coalitions and compute
+Shapley values from their values, without models and rows.
 """
 
 from __future__ import annotations
@@ -26,22 +26,29 @@ from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["CountsCoalitions", "MaskedModel", "Queue", "enumeration_cost", "games", "put_enumeration", "put_games"]
+__all__ = [
+    "CoalitionExplainer",
+    "MaskedModel",
+    "Queue",
+    "enumeration_cost",
+    "games",
+    "submit_enumeration",
+    "submit_games",
+]
 
 Use = Callable[[FloatArray], Any]
 
 _ENTRIES_AT_ONCE = 3_500_000  # 28 MB of masked rows
 _ROWS_AT_ONCE = 65_536
-_BATCH_ROWS = 16_384  # the model is called with at most so many: a few more would be a call of their own
-_COUNTED_ROWS = 256  # explained rows by which the cost of all is told
+_BATCH_ROWS = 16_384  # rows in one call of the model; a few more rows would need another call
+_COUNTED_ROWS = 256  # explained rows from which the cost of all is estimated
 
 
-class CountsCoalitions(LinkedExplainer):
-    """Base of KernelSHAP, ours and shap's: its budget is a number of coalitions."""
+class CoalitionExplainer(LinkedExplainer):
+    """Base of gpec's and shap's KernelSHAP, whose budget is a number of coalitions."""
 
     remedy = (
-        "fewer background rows or a smaller n_samples cost less, and explainer='tree' reads trees without asking the "
-        "model"
+        "fewer background rows or a smaller n_samples cost less, and explainer='tree' needs no calls of a tree model"
     )
 
     def __init__(self, n_samples: int | str = "auto", *, link: Link = "identity") -> None:
@@ -54,7 +61,7 @@ class CountsCoalitions(LinkedExplainer):
 
 
 class MaskedModel:
-    """What is explained of a model, and the background rows that stand in for features left out of a coalition.
+    """The explained function of a model, and the background rows that replace features outside a coalition.
 
     Parameters
     ----------
@@ -63,20 +70,20 @@ class MaskedModel:
     background : array of shape (B, d)
         Encoded rows.
     merge : bool
-        Whether equal background rows become one of greater weight.
+        Whether equal background rows are merged into one with a greater weight.
 
     Attributes
     ----------
     rows : array of shape (B, d)
         The background rows.
     weights : array of shape (B,)
-        Their weights, of sum 1.
+        Their weights, which sum to 1.
     answers : array of shape (B, c)
-        What is explained of them.
+        The explained function of the background rows.
     base : array of shape (c,)
         The value of the empty coalition.
     at_once : int
-        Masked rows predicted together, at most (but never less than one question).
+        Largest number of masked rows in one prediction, unless a single submission is larger.
     """
 
     def __init__(
@@ -93,7 +100,7 @@ class MaskedModel:
         self.at_once = at_once - at_once % _BATCH_ROWS if at_once > _BATCH_ROWS else at_once
 
     def answers_to(self, Z: FloatArray) -> FloatArray:
-        """What is explained of the rows to be explained, ``(n, c)``; an error of the model names them."""
+        """The explained function of the rows to explain, ``(n, c)``; an error of the model names the rows."""
         try:
             return self.outputs_of(Z)
         except (ModelCallError, ModelOutputError) as error:
@@ -101,11 +108,11 @@ class MaskedModel:
             raise
 
     def differs(self, x: FloatArray, references: Any = slice(None)) -> BoolArray:
-        """Where background rows differ from a row, ``(r, d)``: a missing value equals a missing value."""
+        """Whether background rows differ from a row in each feature, ``(r, d)``; two missing values are equal."""
         return ~same_values(x, self.rows[references])
 
     def enumeration_rows(self, Z: FloatArray, most: float = np.inf) -> int:
-        """Model rows for all coalitions of the rows ``Z``, where a row may have ``most``; a share of them tells."""
+        """Model rows for all coalitions of the rows ``Z``, at most ``most`` for each, estimated from some of them."""
         some = Z[:: -(-len(Z) // _COUNTED_ROWS)]
         each = [min(most, float(enumeration_cost(self.differs(x)).sum())) for x in some]
         return int(np.mean(each) * len(Z))
@@ -113,7 +120,7 @@ class MaskedModel:
 
 def enumeration_cost(differs: BoolArray) -> FloatArray:
     """Model rows for all coalitions of the features in which two rows differ, ``(r, d)`` to ``(r,)``."""
-    # no more than a double can hold
+    # the exponent is limited, so that the result is finite
     return np.asarray(np.exp2(np.minimum(differs.sum(axis=1), 1_000)) - 2).clip(0)
 
 
@@ -123,7 +130,7 @@ class Queue:
     Parameters
     ----------
     game : MaskedModel
-        Who predicts.
+        Predicts the masked rows.
     Z : array of shape (n, d)
         The explained rows.
     """
@@ -133,18 +140,18 @@ class Queue:
         self._waiting: list[tuple[int, BoolArray, IntArray, Use]] = []
         self._count = 0
 
-    def put(self, row: int, taken: BoolArray, reference: IntArray, use: Use) -> None:
-        """Ask for explained row ``row`` where ``taken (r, d)`` and background rows ``reference (r,)`` elsewhere.
+    def submit(self, row: int, taken: BoolArray, reference: IntArray, use: Use) -> None:
+        """Submit masked rows: the explained row where ``taken (r, d)``, background rows ``reference (r,)`` elsewhere.
 
-        ``use`` will be called with the answers ``(r, c)``, sooner or later, and in order.
+        ``use`` is called later with the answers ``(r, c)``, in the order of submission.
         """
         if self._count + len(reference) > self.game.at_once:
             self.flush()
         self._waiting.append((row, taken, reference, use))
         self._count += len(reference)
 
-    def share(self, row: int, p: FloatArray, taken: BoolArray, reference: IntArray, use: Use) -> None:
-        """As :meth:`put`, but equal masked rows are predicted once, and those equal to one of the two not at all.
+    def submit_unique(self, row: int, p: FloatArray, taken: BoolArray, reference: IntArray, use: Use) -> None:
+        """Like :meth:`submit`, but predicts equal masked rows once, and rows equal to one of the two originals never.
 
         ``p (c,)`` is the model's answer to the explained row.
         """
@@ -152,22 +159,22 @@ class Queue:
         taken = taken & differs
         size = taken.sum(axis=1)
         none, every = np.equal(size, 0), np.equal(size, differs.sum(axis=1))
-        ask = np.flatnonzero(~(none | every))
-        where = place = np.arange(len(ask))
+        needed = np.flatnonzero(~(none | every))
+        where = place = np.arange(len(needed))
         d = taken.shape[1]
         if d + len(self.game.rows).bit_length() <= 62:  # coalition and background row fit into one number
-            codes = (reference[ask] << d) + taken[ask] @ (1 << np.arange(d))
+            codes = (reference[needed] << d) + taken[needed] @ (1 << np.arange(d))
             _, where, place = np.unique(codes, return_index=True, return_inverse=True)
 
         def use_all(answers: FloatArray) -> None:
             everything = np.where(none[:, None], self.game.answers[reference], p)
-            everything[ask] = answers[place]
+            everything[needed] = answers[place]
             use(everything)
 
-        self.put(row, taken[ask[where]], reference[ask[where]], use_all)
+        self.submit(row, taken[needed[where]], reference[needed[where]], use_all)
 
     def flush(self) -> None:
-        """Predict all that waits."""
+        """Predict all submitted rows."""
         waiting, self._waiting, self._count = self._waiting, [], 0
         lengths = [len(reference) for _, _, reference, _ in waiting]
         answers = np.empty((0, self.game.answers.shape[1]))
@@ -193,10 +200,10 @@ class Queue:
 def games(
     queue: Queue, row: int, references: IntArray, n_coalitions: int | None
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Games of one explained row against background rows, each among the ``m`` features in which the two differ.
+    """Games of one explained row against background rows; the players are the ``m`` features in which the two differ.
 
-    Gives background rows ``(g,)`` of the same ``m > 0`` and the players ``(g, m)``, so many at once that
-    ``n_coalitions`` of each (None for all) fit into one prediction.
+    Yields background rows ``(g,)`` with the same ``m > 0`` and the players ``(g, m)``, in groups for which
+    ``n_coalitions`` of each game (None: all) fit into one prediction.
     """
     differs = queue.game.differs(queue.Z[row], references)
     counts = differs.sum(axis=1)
@@ -208,10 +215,10 @@ def games(
             yield references[some], np.nonzero(differs[some])[1].reshape(len(some), m)
 
 
-def put_games(queue: Queue, row: int, references: IntArray, players: IntArray, masks: BoolArray, use: Use) -> None:
-    """Ask for the values ``(g, s, c)`` of coalitions ``masks (g, s, m)``, or ``(1, s, m)``, of ``players (g, m)``."""
+def submit_games(queue: Queue, row: int, references: IntArray, players: IntArray, masks: BoolArray, use: Use) -> None:
+    """Submit the coalitions ``masks (g, s, m)`` or ``(1, s, m)`` of ``players (g, m)``; their values: ``(g, s, c)``."""
     g, s, d = len(references), masks.shape[1], queue.Z.shape[1]
-    if players.shape[1] == d:  # everyone plays
+    if players.shape[1] == d:  # all features are players
         taken = np.broadcast_to(masks, (g, s, d))
     else:
         taken = np.zeros((g, s, d), dtype=bool)
@@ -220,11 +227,11 @@ def put_games(queue: Queue, row: int, references: IntArray, players: IntArray, m
     def use_shaped(answers: FloatArray) -> None:
         use(answers.reshape(g, s, answers.shape[1]))
 
-    queue.put(row, taken.reshape(g * s, d), np.repeat(references, s), use_shaped)
+    queue.submit(row, taken.reshape(g * s, d), np.repeat(references, s), use_shaped)
 
 
-def put_enumeration(queue: Queue, row: int, p: FloatArray, references: IntArray, total: FloatArray) -> None:
-    """Add to ``total (d, c)`` the exact Shapley values of an explained row against some background rows, weighted.
+def submit_enumeration(queue: Queue, row: int, p: FloatArray, references: IntArray, total: FloatArray) -> None:
+    """Add the weighted exact Shapley values of an explained row against some background rows to ``total (d, c)``.
 
     ``p (c,)`` is the model's answer to the explained row.
     """
@@ -235,4 +242,4 @@ def put_enumeration(queue: Queue, row: int, p: FloatArray, references: IntArray,
             parts = shapley_values(worth, game.answers[some], p)
             np.add.at(total, players, game.weights[some][:, None, None] * parts)
 
-        put_games(queue, row, some, players, all_coalitions(players.shape[1])[None, 1:-1], use)
+        submit_games(queue, row, some, players, all_coalitions(players.shape[1])[None, 1:-1], use)

@@ -1,4 +1,4 @@
-"""What a run of an explainer is going to cost: a word beforehand, if it is much."""
+"""A warning at the start of a run of an explainer that will take long."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import joblib
 
 from gpec.errors import SlowExplainerWarning
 
-__all__ = ["Watch"]
+__all__ = ["CostEstimate"]
 
 _MANY_MODEL_ROWS = 20_000_000
 _MANY_SECONDS = 60.0
 
 
-class Watch:
-    """Warns once if explaining ``n`` rows is going to take long.
+class CostEstimate:
+    """Warns once if explaining ``n`` rows will take long.
 
     Parameters
     ----------
-    who : str
-        The explainer, as users know it.
+    explainer : str
+        Name of the explainer.
     n : int
         Rows to explain.
     model_rows : int or None
-        Model rows that this takes, about; None if it is not known.
+        Approximate number of model rows that this needs; None if unknown.
     remedy : str
-        What costs less.
+        How to reduce the cost.
     """
 
-    def __init__(self, who: str, n: int, model_rows: int | None, remedy: str) -> None:
-        self._who, self._n, self._model_rows, self._remedy = who, n, model_rows, remedy
+    def __init__(self, explainer: str, n: int, model_rows: int | None, remedy: str) -> None:
+        self._explainer, self._n, self._model_rows, self._remedy = explainer, n, model_rows, remedy
         self._silent = False
         if model_rows is not None and model_rows > _MANY_MODEL_ROWS:
             self._warn("")
 
     def first_block(self, seconds: float, share: float, n_jobs: int | None) -> None:
-        """Tell how long the first block took, and which share of the whole work it is."""
+        """Warn if the time of the first block, which is ``share`` of the whole work, predicts a long run."""
         workers = min(joblib.effective_n_jobs(n_jobs), max(1, round(1 / share)))
         whole = seconds / share / workers
         if whole > _MANY_SECONDS:
@@ -50,14 +50,14 @@ class Watch:
         rows = "" if self._model_rows is None else f" takes about {self._model_rows:,} model rows"
         cost = f"{rows}{time}" if rows else f" takes{time.removeprefix(',')}"
         warnings.warn(
-            f"Explaining {self._n:,} rows with {self._who}{cost}; {self._remedy}.",
+            f"Explaining {self._n:,} rows with {self._explainer}{cost}; {self._remedy}.",
             SlowExplainerWarning,
             stacklevel=_outside(),
         )
 
 
 def _outside() -> int:
-    """How far up the line stands that called the package."""
+    """The ``stacklevel`` of the line that called the package."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gpec":
         level, frame = level + 1, frame.f_back

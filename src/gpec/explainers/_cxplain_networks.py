@@ -1,8 +1,8 @@
 """The networks of CXPlain: an MLP for tables and a U-Net for images.
 
-All members of an ensemble are trained side by side: each parameter has the member as its first axis, products are
-batched and convolutions grouped by member, so that ten members take little longer than one. Nothing is drawn from
-torch's generators; each member draws from a NumPy generator of its own.
+All members of an ensemble are trained together. The first axis of each parameter is the member, products are batched
+and convolutions grouped by member. So ten members take little longer than one. torch's generators are not used; each
+member has its own NumPy generator.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["MLP", "Architecture", "UNet", "train"]
 
 _BATCH = 64
 _NUMBERS_AT_ONCE = 4_000_000  # of all members' activations: 32 MB
-_PATIENCE = 15  # epochs without progress of any member
+_PATIENCE = 15  # epochs without an improvement of any member
 _LEARNING_RATE = 3e-3
 
 
 class Architecture(ABC):
-    """How members map rows to log-shares of parts, given their weights."""
+    """A network that maps rows to the log-shares of parts, given its weights."""
 
     @abstractmethod
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of one member's weights and biases, in turn."""
+        """Shapes of one member's weights and biases, alternating."""
 
     @abstractmethod
     def forward(self, weights: list[Any], inputs: Any) -> Any:
@@ -38,14 +38,14 @@ class Architecture(ABC):
 
     @abstractmethod
     def activations(self) -> int:
-        """Numbers that one member computes for one row, or about so."""
+        """Approximate number of values that one member computes for one row."""
 
     def rows_at_once(self, members: int) -> int:
-        """Rows whose activations stay within bounds."""
+        """Number of rows whose activations fit into the memory limit."""
         return int(np.clip(_NUMBERS_AT_ONCE // (members * self.activations()), 1, 512))
 
     def draw(self, rng: np.random.Generator) -> list[FloatArray]:
-        """Fresh weights of one member (He's scale, a tenth of it for the last: shares start nearly equal)."""
+        """Initial weights of one member: He's scale, and a tenth of it for the last layer."""
         weights = [
             rng.standard_normal(shape) * np.sqrt(2.0 / self.fan_in(shape)) if place % 2 == 0 else np.zeros(shape)
             for place, shape in enumerate(self.shapes())
@@ -56,7 +56,7 @@ class Architecture(ABC):
     @staticmethod
     @abstractmethod
     def fan_in(shape: tuple[int, ...]) -> int:
-        """Numbers that flow into one unit."""
+        """Number of inputs of one unit."""
 
     def log_shares(self, weights: list[Any], inputs: Any) -> Any:
         """Logarithms of shares that add up to 1 over the parts."""
@@ -98,10 +98,10 @@ class MLP(Architecture):
 
 
 class UNet(Architecture):
-    """Two halvings of a map of cells and back, with skips.
+    """A U-Net with two levels of downsampling, on a map of cells.
 
-    A cell is half a patch wide, or a whole one if its side is odd, and its pixels are channels of the map: shares are
-    wanted for patches, so a finer map would cost time and say nothing more. A patch's logit is the mean over its cells.
+    A cell is half a patch wide, or a whole patch if its side is odd, and its pixels are channels of the map. Shares are
+    computed for patches, so a finer map would only cost time. The logit of a patch is the mean over its cells.
     """
 
     def __init__(self, image_shape: tuple[int, int, int], patch: int, n_outputs: int, hidden: int) -> None:
@@ -158,20 +158,20 @@ def train(
     """Weights of one member for each generator, each fitted to a bootstrap sample of the rows.
 
     ``targets (n, parts, outputs)`` are shares over the parts; the loss is the Kullback-Leibler divergence from them.
-    Each member keeps the weights of the epoch that was best on the rows its sample left out.
+    The result has, for each member, the weights of the epoch with the lowest loss on the rows outside its sample.
     """
     import torch
 
     n, members = len(rows), len(rngs)
     drawn = [rng.integers(n, size=n) for rng in rngs]
-    kept_out = np.stack([np.bincount(sample, minlength=n) == 0 for sample in drawn])
-    kept_out[~kept_out.any(axis=1)] = True
+    held_out = np.stack([np.bincount(sample, minlength=n) == 0 for sample in drawn])
+    held_out[~held_out.any(axis=1)] = True
     fresh = zip(*(architecture.draw(rng) for rng in rngs), strict=True)
     weights = [torch.tensor(np.stack(parts), dtype=torch.float32, requires_grad=True) for parts in fresh]
     best = [weight.detach().clone() for weight in weights]
     least = torch.full((members,), torch.inf)
     x, t = torch.tensor(rows, dtype=torch.float32), torch.tensor(targets, dtype=torch.float32)
-    unseen = torch.tensor(kept_out, dtype=torch.float32)
+    unseen = torch.tensor(held_out, dtype=torch.float32)
     optimizer = torch.optim.Adam(weights, lr=_LEARNING_RATE)
     patience, size = _PATIENCE, min(_BATCH, architecture.rows_at_once(members))
     with _one_thread():
@@ -189,8 +189,8 @@ def train(
                 left_out = (losses * unseen).sum(dim=1) / unseen.sum(dim=1)
                 better = left_out < least
                 least = torch.where(better, left_out, least)
-                for cache, weight in zip(best, weights, strict=True):
-                    cache[better] = weight[better]
+                for saved, weight in zip(best, weights, strict=True):
+                    saved[better] = weight[better]
             patience = _PATIENCE if better.any() else patience - 1
             if patience == 0:
                 break
@@ -218,7 +218,7 @@ def _convolve(images: Any, W: Any, b: Any) -> Any:
 
 
 def _join(first: Any, second: Any, members: int) -> Any:
-    """Channels of both, member by member."""
+    """The channels of both, concatenated for each member."""
     import torch
 
     parts = [part.unflatten(1, (members, -1)) for part in (first, second)]
@@ -227,7 +227,7 @@ def _join(first: Any, second: Any, members: int) -> Any:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Small products are faster on one thread, and their bits do not depend on the machine's number of cores."""
+    """Use one thread: small products are faster, and their bits do not depend on the number of cores."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,13 +1,13 @@
 """DeepLift of a torch Module with several classes.
 
-captum has no rule for a softmax, and without one the values may add up to anything. Up to the logits its rules hold:
-the contributions ``C_kj`` of the features to logit k add up to its change, ``sum_j C_kj = dl_k``. What a change of all
-logits does to an output ``f``, a probability or its log-odds, is divided among them by the integral of its gradient
-along the straight way from the baseline's logits to the row's,
+captum has no rule for a softmax, so its values for probabilities do not add up. Its rules hold up to the logits: the
+contributions ``C_kj`` of the features to logit k add up to its change, ``sum_j C_kj = dl_k``. The change of an output
+``f`` (a probability or its log-odds) is divided among the logits by the integral of its gradient along the straight
+line from the baseline's logits to the row's,
 
     w_k = int_0^1 df/dl_k (l0 + t dl) dt,   sum_k w_k dl_k = f(l0 + dl) - f(l0),
 
-and a feature has the value ``sum_k w_k C_kj``. For a function of one variable this is DeepLift's own rule.
+and the value of a feature is ``sum_k w_k C_kj``. For a function of one variable this is DeepLift's own rule.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpec.typing import FloatArray
 
 __all__ = ["deep_lift"]
 
-_NODES = 256  # of the quadrature; the way through the softmax may be steep
+_NODES = 256  # of the quadrature; the softmax can be steep
 
 
 def deep_lift(module: Any, inputs: Any, baselines: Any, link: Link, options: dict[str, Any]) -> FloatArray:
-    """Values of each class ``(n, ..., c)`` for rows as tensors, the mean over baselines."""
+    """Values for each class ``(n, ..., c)`` of rows given as tensors, averaged over baselines."""
     import torch
     from captum.attr import DeepLift
 
@@ -61,6 +61,6 @@ def _shares(start: FloatArray, end: FloatArray, link: Link) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _quadrature() -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre places and weights on [0, 1]."""
+    """Gauss-Legendre nodes and weights on [0, 1]."""
     places, weights = np.polynomial.legendre.leggauss(_NODES)
     return (places + 1) / 2, weights / 2

@@ -9,6 +9,6 @@ __all__ = ["grouped"]
 
 
 def grouped(answer: Attribution, groups: Groups) -> Attribution:
-    """Attributions added within groups, and so are variances: errors of different features count as independent."""
+    """Attributions and variances added within groups; errors of different features are taken as independent."""
     variance = None if answer.variance is None else groups.add(answer.variance)
     return Attribution(groups.add(answer.values), variance, answer.base_values)

@@ -1,4 +1,4 @@
-"""What is explained: probabilities, their log-odds, or the values of a regressor."""
+"""The explained function: probabilities, their log-odds, or the values of a regressor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Link = Literal["identity", "logit"]
 
 
 class LinkedExplainer(Explainer):
-    """Base of the explainers of a model's answers, which can explain log-odds instead of probabilities.
+    """Base of explainers that can explain log-odds instead of probabilities.
 
     Attributes
     ----------
     link : {"identity", "logit"}
         Explain answers (probabilities, or the values of a regressor), or log-odds.
     measures : str
-        The unit, with ``{}`` for what is explained.
+        The unit of the attributions, with ``{}`` for the explained function.
     """
 
     link: Link = "identity"
@@ -34,8 +34,8 @@ class LinkedExplainer(Explainer):
         check_choice("link", self.link, ("identity", "logit"))
 
     @property
-    def unit(self) -> str:  # type: ignore[override]  # not to be set: it follows from the link
-        """What the attributions measure."""
+    def unit(self) -> str:  # type: ignore[override]  # read-only: it follows from the link
+        """The unit of the attributions."""
         regressor = hasattr(self, "model_") and self.model_.is_regressor
         return self.measures.format("output" if regressor else "log-odds" if self.link == "logit" else "probability")
 
@@ -45,5 +45,5 @@ class LinkedExplainer(Explainer):
         super().bind(model, background)
 
     def outputs_of(self, Z: FloatArray) -> FloatArray:
-        """The model's answers to encoded rows, or their log-odds, cut at +-36; ``(n, c)``."""
+        """The model's answers to encoded rows, or their log-odds, clipped at +-36; ``(n, c)``."""
         return self.model_.log_odds(Z) if self.link == "logit" else self.model_.answers(Z)

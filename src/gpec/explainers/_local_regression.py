@@ -1,4 +1,4 @@
-"""What the explainers by local regression share: perturb, predict, solve; all rows together."""
+"""Base classes of explainers that perturb a row, predict, and solve a local regression; for many rows together."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from gpec._validation import check_auto, check_choice, check_count, check_positi
 from gpec.errors import InputError, NotFittedError
 from gpec.explainers._bayes_regression import LinearPosterior, Moments
 from gpec.explainers._linked import LinkedExplainer
-from gpec.explainers._perturbation import LimeSampler, Perturbed, Perturbs, batch
+from gpec.explainers._perturbation import LimeSampler, PerturbationSampler, Perturbed, batch
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import row_seed
 from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BayesRegression", "LocalRegression", "PerturbsNeighbors"]
+__all__ = ["BayesRegression", "LimeRegression", "LocalRegression"]
 
 _FLOATS_AT_ONCE = 2_000_000  # of an array of perturbations
-_CANDIDATES = 10  # for each perturbation that focused sampling picks
-_FOCUSED_BATCHES = 4  # they make up half of the perturbations
+_CANDIDATES = 10  # for each perturbation that focused sampling selects
+_FOCUSED_BATCHES = 4  # together half of the perturbations
 
 
 class LocalRegression(LinkedExplainer):
     """Base of explainers that regress the model's answers to perturbations of a row.
 
-    A subclass says how perturbations are made (:meth:`_maker`) and how the regression is solved (``_explain``).
+    A subclass defines how perturbations are drawn (:meth:`_sampler`) and how the regression is solved (``_explain``).
     """
 
     stochastic = True
@@ -37,10 +37,10 @@ class LocalRegression(LinkedExplainer):
     n_samples: int
 
     @abstractmethod
-    def _maker(self) -> Perturbs: ...
+    def _sampler(self) -> PerturbationSampler: ...
 
     def _perturbed_rows(self) -> int:
-        """Perturbed rows made at once for one explained row."""
+        """Number of perturbed rows held in memory for one explained row."""
         return self.n_samples
 
     def model_rows(self, Z: FloatArray) -> int:
@@ -51,14 +51,14 @@ class LocalRegression(LinkedExplainer):
         self.rows_at_once = max(1, min(1_024, _FLOATS_AT_ONCE // (self._perturbed_rows() * background.shape[1])))
 
     def _outputs(self, perturbed: Perturbed) -> FloatArray:
-        """The model's answers ``(n, s, c)`` to perturbations, those of one perturbation averaged."""
+        """The model's answers ``(n, s, c)`` to perturbations, averaged over the rows of each perturbation."""
         n, s, b, d = perturbed.rows.shape
         answers = self.predict(perturbed.rows.reshape(n, s * b, d))
         return np.asarray(answers.reshape(n, s, b, -1).mean(axis=2))
 
 
-class PerturbsNeighbors(LocalRegression):
-    """Perturbs as LIME does, with what it learned of the training rows."""
+class LimeRegression(LocalRegression):
+    """Local regression with LIME's perturbations, which use statistics of the training rows."""
 
     measures = "{} per standard deviation, or for the row's own category"
     learns = True
@@ -75,21 +75,21 @@ class PerturbsNeighbors(LocalRegression):
         self.mean_, self.scale_, self.frequencies_, self.missing_ = statistics
 
     def fitted_state(self) -> dict[str, Any]:
-        shares = {str(j): share for j, share in self.frequencies_.items()}  # keys of JSON are text
+        shares = {str(j): share for j, share in self.frequencies_.items()}  # keys of JSON are strings
         return {"mean": self.mean_, "scale": self.scale_, "frequencies": shares, "missing": self.missing_}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.mean_, self.scale_, self.missing_ = state["mean"], state["scale"], state["missing"]
         self.frequencies_ = {int(j): share for j, share in state["frequencies"].items()}
 
-    def _maker(self) -> Perturbs:
+    def _sampler(self) -> PerturbationSampler:
         auto = 0.75 * np.sqrt(len(self.mean_))
         width = float(auto if isinstance(self.kernel_width, str) else self.kernel_width)
         return LimeSampler(self.mean_, self.scale_, self.frequencies_, self.missing_, width, self.around)
 
 
 class BayesRegression(LocalRegression):
-    """A Bayesian regression, whose perturbations may come in several batches."""
+    """A Bayesian regression, whose perturbations can be drawn in several batches."""
 
     sampling: str
     target_width: float | None
@@ -109,13 +109,13 @@ class BayesRegression(LocalRegression):
             if self.max_samples < self.n_samples:
                 raise InputError(
                     f"max_samples={self.max_samples} is less than n_samples={self.n_samples}, which are drawn first; "
-                    "raise it, or leave target_width at None."
+                    "increase it, or leave target_width at None."
                 )
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
         self._origin, self._unit = np.zeros(model.n_outputs), 1.0
-        if model.is_regressor:  # the prior draws the intercept towards 0, and the temperature is in units of answers
+        if model.is_regressor:  # the prior shrinks the intercept to 0, and the temperature is in units of answers
             answers = self.outputs_of(background)
             self._origin, self._unit = answers.mean(axis=0), model.unit(answers)
 
@@ -123,10 +123,10 @@ class BayesRegression(LocalRegression):
         return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)
 
     def posterior(self, X: Any) -> LinearPosterior:
-        """The whole posterior for the rows ``X``, from the perturbations behind ``explainer(X)``.
+        """The posterior for the rows ``X``, from the same perturbations as ``explainer(X)``.
 
-        Its ``half_width(level)`` is that of the credible intervals, ``samples_needed(width)`` the number of
-        perturbations after which they would be as narrow as wished; see :class:`LinearPosterior`.
+        Its ``half_width(level)`` gives the half-width of credible intervals, and ``samples_needed(width)`` the number
+        of perturbations for a given half-width; see :class:`LinearPosterior`.
         """
         if not hasattr(self, "seed_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
@@ -136,7 +136,7 @@ class BayesRegression(LocalRegression):
         return LinearPosterior.join(parts)
 
     def half_width(self, X: Any, level: float = 0.95) -> FloatArray:
-        """Half-width of the credible intervals of ``explainer(X).values``, of the same shape (Student t)."""
+        """Half-width of the credible intervals (Student t) of ``explainer(X).values``, in the same shape."""
         return Attribution(self.posterior(X).half_width(level)).squeeze_single_output().values
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -147,10 +147,10 @@ class BayesRegression(LocalRegression):
         return None
 
     def _posterior(self, Z: FloatArray, seeds: list[int]) -> LinearPosterior:
-        maker, generators = self._maker(), [stream(seed, "perturbations") for seed in seeds]
+        sampler, generators = self._sampler(), [stream(seed, "perturbations") for seed in seeds]
         focused, d = self.sampling == "focused", Z.shape[1]
         later = self.n_samples // (2 * _FOCUSED_BATCHES) if focused else 0
-        first = batch(maker, Z, generators, self.n_samples - _FOCUSED_BATCHES * later, first=True)
+        first = batch(sampler, Z, generators, self.n_samples - _FOCUSED_BATCHES * later, first=True)
         moments = Moments.of(first.features, self._outputs(first) - self._origin, first.weights)
 
         def further(posterior: LinearPosterior, rows: IntArray, size: int) -> LinearPosterior:
@@ -159,14 +159,14 @@ class BayesRegression(LocalRegression):
             if focused:
                 drawn = self._pick(posterior[rows], size, Z[rows], own)
             else:
-                drawn = batch(maker, Z[rows], own, size, first=False)
+                drawn = batch(sampler, Z[rows], own, size, first=False)
             moments.add(Moments.of(drawn.features, self._outputs(drawn) - self._origin, drawn.weights), rows)
             return moments.solve(self.prior)
 
         posterior = moments.solve(self.prior)
         for _ in range(_FOCUSED_BATCHES if later else 0):
             posterior = further(posterior, np.arange(len(Z)), later)
-        # Draw as many perturbations as the estimate says, in batches; then estimate anew, until it says none.
+        # Draw as many perturbations as estimated, in batches; then estimate again, until no more are needed.
         size, batches = max(8, self.n_samples // 4), np.zeros(len(Z), dtype=np.int64)
         while self.target_width is not None:
             idle = batches == 0
@@ -180,16 +180,16 @@ class BayesRegression(LocalRegression):
                 break
             posterior = further(posterior, rows, size)
             batches[rows] -= 1
-        return posterior.first(d).raised(self._origin)
+        return posterior.first(d).shifted(self._origin)
 
     def _pick(
         self, posterior: LinearPosterior, size: int, Z: FloatArray, generators: list[np.random.Generator]
     ) -> Perturbed:
-        """Draw candidates; with the anchors, keep ``size`` with chances that rise with the predictive scale."""
-        anchors = self._maker().anchors(Z, size, first=False)
-        candidates = self._maker().draw(Z, generators, _CANDIDATES * size)
+        """The anchors, and candidates with a probability that grows with the predictive scale; ``size`` in all."""
+        anchors = self._sampler().anchors(Z, size, first=False)
+        candidates = self._sampler().draw(Z, generators, _CANDIDATES * size)
         score = posterior.predictive_std(candidates.features, candidates.weights) / (self.temperature * self._unit)
-        # The largest of score + Gumbel noise are a draw without replacement, with chances proportional to exp(score).
+        # Gumbel trick: the largest of score + noise are a sample without replacement, with probability ~ exp(score).
         score = score + np.stack([generator.gumbel(size=score.shape[1]) for generator in generators])
         best = np.argsort(-score, axis=1, kind="stable")[:, : size - anchors.weights.shape[1]]
         return anchors.join(candidates[np.arange(len(Z))[:, None], best])

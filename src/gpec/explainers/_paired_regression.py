@@ -2,8 +2,8 @@
 
     phi = argmin sum_S w(S) (v(S) - v(0) - sum_{j in S} phi_j)^2   subject to   sum_j phi_j = v(1) - v(0)
 
-with ``w(S) = (m - 1) / (C(m, |S|) |S| (m - |S|))``. A coalition and its complement carry the same weight; together they
-tell of ``phi`` only through ``y = (v(S) - v(not S)) / 2``, which is regressed on ``z = 1_S - 1/2``.
+with ``w(S) = (m - 1) / (C(m, |S|) |S| (m - |S|))``. A coalition and its complement have the same weight. Together they
+determine ``phi`` only through ``y = (v(S) - v(not S)) / 2``, which is regressed on ``z = 1_S - 1/2``.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Design", "draw_design"]
 
-_SMALL_COUNT = 2_048  # up to here a random key for each is cheaper than drawing for one game after the other
-_LARGE_COUNT = 2**62  # so many pairs that none is drawn twice
+_SMALL_COUNT = 2_048  # up to this number, random keys for all are cheaper than one draw for each game
+_LARGE_COUNT = 2**62  # with this many pairs, none is drawn twice
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Coalitions of ``m`` players to be valued in each of ``g`` games, and the regressions on their values.
+    """Coalitions of ``m`` players to evaluate in each of ``g`` games, and the regressions on their values.
 
     Attributes
     ----------
     half : array of bool, shape (g, p, m)
         One coalition of each pair.
     weight : array of shape (p,)
-        Weight of each pair, for those of its size that were not drawn, too.
+        Weight of each pair, which includes the weight of pairs of the same size that were not drawn.
     strata : list of (first, last, count)
-        Pairs ``first`` to ``last - 1`` were drawn, without replacement, from ``count`` of the same size. Where all are
-        drawn in all strata, the solution is exact.
+        Pairs ``first`` to ``last - 1`` were drawn, without replacement, from ``count`` pairs of the same size. If all
+        pairs of all strata are drawn, the solution is exact.
     """
 
     half: BoolArray
@@ -43,7 +43,7 @@ class Design:
 
     @property
     def masks(self) -> BoolArray:
-        """The coalitions to be valued ``(g, 2 p, m)``: one of each pair, then their complements in the same order."""
+        """The coalitions to evaluate ``(g, 2 p, m)``: one of each pair, then their complements in the same order."""
         return np.concatenate([self.half, ~self.half], axis=1)
 
     def solve(self, worth: FloatArray, empty: FloatArray, full: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -59,26 +59,26 @@ class Design:
         p, m = self.half.shape[1:]
         whole = (full - empty)[:, None]
         share = self.half.mean(axis=2, keepdims=True)
-        z = self.half - share  # 1_S less its part along the constraint
-        y = (worth[:, :p] - worth[:, p:]) / 2 - (share - 0.5) * whole  # less the constraint's part, too
+        z = self.half - share  # 1_S minus its component along the constraint
+        y = (worth[:, :p] - worth[:, p:]) / 2 - (share - 0.5) * whole  # minus the constraint's part, too
         weighted = self.weight[:, None] * z
         root = np.sqrt(self.weight)[:, None] * z
-        A = root.swapaxes(1, 2) @ root  # a matrix times itself is half the work
+        A = root.swapaxes(1, 2) @ root  # BLAS needs half the work for a matrix times its transpose
         A += np.trace(A, axis1=1, axis2=2)[:, None, None] / m**2  # regular; solutions stay orthogonal to the constraint
-        gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): what each y adds to each value
+        gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): contribution of each y to each value
         slopes = gain @ y
         leverage = np.minimum(np.einsum("gmp,gpm->gp", gain, z), 0.999)
-        without = (y - z @ slopes) / (1 - leverage)[:, :, None]  # residuals from the slopes found without this pair
-        # The regression alone is biased by the chance covariance of z and residuals, which would not average out over
-        # games. So each pair is predicted by the slopes found without it, which, given the other pairs, are fixed.
+        without = (y - z @ slopes) / (1 - leverage)[:, :, None]  # leave-one-out residuals
+        # The regression alone is biased by the random covariance of z and residuals, which would not average out over
+        # games. So each pair is predicted by the slopes found without it, which are fixed given the other pairs.
         moment, variance, total = np.zeros_like(slopes), np.zeros_like(slopes), 0.0
         for first, last, count in self.strata:
             n, part = last - first, slice(first, last)
             mean_slopes = slopes - gain[:, :, part] @ without[:, part] / n
-            # given the others, a pair stands for those not drawn; the others stand for themselves
+            # given the others, a pair represents the pairs not drawn; the others represent only themselves
             residual = n / count * (y[:, part] - z[:, part] @ mean_slopes) + (1 - n / count) * without[:, part]
             size = self.half[0, first].sum()
-            a = n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'] of this size, but for a projection
+            a = n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'] of this size, up to a projection
             moment += weighted[:, part].swapaxes(1, 2) @ residual + a * mean_slopes
             variance += _variance(weighted[:, part].swapaxes(1, 2), without[:, part], n, count)
             total += a
@@ -98,12 +98,12 @@ def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> Flo
 def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Design:
     """Draw about ``n_samples`` coalitions of ``m`` players for each of ``g`` games.
 
-    How many depends on ``m`` and ``n_samples`` alone. All of sizes 1 and ``m - 1`` are taken, and at least two pairs of
-    each other size, else there would be no variance.
+    Their number depends only on ``m`` and ``n_samples``. It includes all coalitions of sizes 1 and ``m - 1``, and at
+    least two pairs of each other size, which the variance needs.
     """
     counts, chosen = _plan(m, n_samples // 2)
     large = [k for k, count in enumerate(counts, start=1) if count >= _LARGE_COUNT]
-    first_large = large[0] if large else len(counts) + 1  # from here on all are, for counts rise
+    first_large = large[0] if large else len(counts) + 1  # counts increase, so all later ones are large too
     half = [_draw_pairs(m, k, (g, chosen[k - 1]), counts[k - 1], rng) for k in range(1, first_large)]
     if large:
         half.append(_draw_large(m, np.repeat(large, chosen[first_large - 1 :]), g, rng))
@@ -118,40 +118,40 @@ def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Des
 
 @lru_cache(maxsize=1_024)
 def _plan(m: int, pairs: int) -> tuple[list[int], list[int]]:
-    """How many pairs of each size there are, and how many of them to draw."""
+    """The number of pairs of each size, and how many of them to draw."""
     counts = [comb(m, k) if 2 * k < m else comb(m - 1, k - 1) for k in range(1, m // 2 + 1)]
     return counts, _allocate(m, counts, pairs)
 
 
 def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
-    """Pairs of each size: as Neyman allocation for residuals of equal spread has it."""
+    """Number of pairs of each size: Neyman allocation for residuals of equal variance."""
     size = np.arange(1, len(counts) + 1)
-    wish = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
-    most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # not all counts are doubles
+    target = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
+    most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # some counts exceed a double
     least = np.minimum(most, 2.0)
     least[0] = most[0]
-    low, high = 0.0, float((most / wish).max())
+    low, high = 0.0, float((most / target).max())
     if pairs >= sum(counts):
         return counts
     for _ in range(100):
         middle = (low + high) / 2
-        if np.clip(middle * wish, least, most).sum() > pairs:
+        if np.clip(middle * target, least, most).sum() > pairs:
             high = middle
         else:
             low = middle
-    exact = np.clip(low * wish, least, most)
+    exact = np.clip(low * target, least, most)
     chosen = np.floor(exact + 1e-9)
-    spare = max(0, pairs - int(chosen.sum()))
+    remaining = max(0, pairs - int(chosen.sum()))
     order = [k for k in np.argsort(chosen - exact, kind="stable") if chosen[k] < most[k]]
-    chosen[order[:spare]] += 1
+    chosen[order[:remaining]] += 1
     return [int(n) for n in chosen]
 
 
 def _draw_pairs(m: int, k: int, shape: tuple[int, int], count: int, rng: np.random.Generator) -> BoolArray:
-    """For each of ``g`` games ``n`` of the ``count`` pairs of coalitions of sizes ``k`` and ``m - k``, none twice."""
+    """For each of ``g`` games, ``n`` distinct pairs of the ``count`` pairs of coalitions of sizes ``k``, ``m - k``."""
     masks = np.zeros((*shape, m), dtype=bool)
-    # The combinatorial number system. If both of a pair have this size, the ranks below ``count`` are those of the
-    # coalitions without the last player, one of each pair.
+    # The combinatorial number system. If both coalitions of a pair have size k, the ranks below ``count`` are the
+    # coalitions without the last player: one of each pair.
     rank = _draw_ranks(shape, count, rng)
     for left in range(k, 0, -1):
         binomials = _binomials(m, left)
@@ -167,14 +167,14 @@ def _binomials(m: int, left: int) -> IntArray:
 
 
 def _draw_large(m: int, sizes: IntArray, g: int, rng: np.random.Generator) -> BoolArray:
-    """For each of ``g`` games a coalition of each of the sizes."""
+    """For each of ``g`` games, one random coalition of each of the sizes."""
     keys = rng.random((g, len(sizes), m))
     last = np.broadcast_to((sizes - 1)[:, None], (g, len(sizes), 1))
     return np.asarray(keys <= np.take_along_axis(np.sort(keys, axis=2), last, axis=2))
 
 
 def _draw_ranks(shape: tuple[int, int], count: int, rng: np.random.Generator) -> IntArray:
-    """For each of ``g`` games ``n`` of ``count`` numbers, none twice."""
+    """For each of ``g`` games, ``n`` distinct numbers below ``count``."""
     g, n = shape
     if n == count:
         return np.broadcast_to(np.arange(n), shape)

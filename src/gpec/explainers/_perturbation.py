@@ -1,7 +1,7 @@
-"""How rows are perturbed for a local regression: which features describe a perturbation, and how much it weighs.
+"""Perturbations of rows for a local regression: their features and weights.
 
-A maker draws perturbations (``draw``) and knows those that each regression should contain (``anchors``). Solving
-(:mod:`gpec.explainers._bayes_regression`) knows nothing of it, so that other makers can be put in its place.
+A sampler draws random perturbations (``draw``) and gives the fixed ones that each regression contains (``anchors``).
+The regression itself (:mod:`gpec.explainers._bayes_regression`) does not depend on the sampler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpec.data import Schema, same_values
 from gpec.data.schema import column_moments
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Coalitions", "LimeSampler", "Perturbed", "Perturbs", "batch"]
+__all__ = ["CoalitionSampler", "LimeSampler", "PerturbationSampler", "Perturbed", "batch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class Perturbed:
     Attributes
     ----------
     features : array of shape (n, s, p)
-        What the regression sees: the features that are explained, and then, perhaps, some that are not.
+        Inputs of the regression: the explained features, then others, if any.
     rows : array of shape (n, s, b, d)
-        What the model sees; its answers to the ``b`` rows of a perturbation are averaged.
+        Inputs of the model, whose answers to the ``b`` rows of a perturbation are averaged.
     weights : array of shape (n, s)
     """
 
@@ -45,52 +45,52 @@ class Perturbed:
         return Perturbed(*(np.concatenate((getattr(self, name), getattr(more, name)), axis=1) for name in names))
 
 
-class Perturbs(Protocol):
-    """Makes perturbations of encoded rows ``Z``."""
+class PerturbationSampler(Protocol):
+    """Draws perturbations of encoded rows ``Z``."""
 
     def draw(self, Z: FloatArray, generators: Sequence[np.random.Generator], size: int) -> Perturbed:
-        """``size`` perturbations of each row, drawn from the generator of that row."""
+        """``size`` perturbations of each row, drawn with the generator of that row."""
         ...
 
     def anchors(self, Z: FloatArray, size: int, *, first: bool) -> Perturbed:
-        """The fixed ones among ``size`` perturbations, perhaps none; ``first`` tells whether others came before."""
+        """The fixed ones among ``size`` perturbations, which may be none; ``first``: no batch came before."""
         ...
 
 
 def batch(
-    maker: Perturbs, Z: FloatArray, generators: Sequence[np.random.Generator], size: int, *, first: bool
+    sampler: PerturbationSampler, Z: FloatArray, generators: Sequence[np.random.Generator], size: int, *, first: bool
 ) -> Perturbed:
     """``size`` perturbations of each row: the anchors, then drawn ones."""
-    anchors = maker.anchors(Z, size, first=first)
-    return anchors.join(maker.draw(Z, generators, size - anchors.weights.shape[1]))
+    anchors = sampler.anchors(Z, size, first=first)
+    return anchors.join(sampler.draw(Z, generators, size - anchors.weights.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class LimeSampler:
     """LIME's perturbations of a table's rows.
 
-    Numbers are drawn from N(mean, std^2) of the training rows (or from N(x, std^2)) and described in standard
-    deviations from the mean; categories are drawn with their frequency in the training rows and described by 1 where
-    they are the row's own, else 0. The weight is ``exp(-D^2 / (2 width^2))``, D being the distance to the row in these
-    features. The anchor is the row itself.
+    Numbers are drawn from N(mean, std^2) of the training rows (or from N(x, std^2)). Their feature is the distance from
+    the mean in standard deviations. Categories are drawn with their frequency in the training rows. Their feature is 1
+    for the row's own category, else 0. The weight is ``exp(-D^2 / (2 width^2))``, where D is the distance to the row in
+    these features. The anchor is the row itself.
 
-    Values are missing as often as in the training rows. A missing category is one more category. A number that may be
-    missing has two features: where the row has the number, the number and, beside the others, 1 if it is missing; where
-    the row lacks it, 1 if it is missing and, beside the others, the number. So neither sways the other's coefficient.
-    To be missing where the row is not, or the reverse, counts 1 in D.
+    Values are missing as often as in the training rows. A missing category is a category of its own. A number that can
+    be missing has two features, so that neither biases the coefficient of the other: the number, and an indicator that
+    is 1 if it is missing. The explained feature is the number if the row has it, else the indicator; the other one is
+    an additional feature. A value that is missing in only one of the two rows adds 1 to D^2.
 
     Attributes
     ----------
     mean, scale : arrays of shape (d,)
         0 and 1 for categorical columns.
     frequencies : dict of int to array
-        Shares of the categories of each categorical column among the rows that have one.
+        Frequencies of the categories of each categorical column among the rows without a missing value.
     missing : array of shape (d,)
-        Share of the rows in which a column is missing.
+        Fraction of missing values in each column.
     width : float
         Kernel width.
     around : {"data", "row"}
-        Where numbers are drawn: around the mean of the data, or around the explained row.
+        Draw numbers around the mean of the data, or around the explained row.
     """
 
     mean: FloatArray
@@ -104,7 +104,7 @@ class LimeSampler:
     def statistics(
         rows: FloatArray, schema: Schema
     ) -> tuple[FloatArray, FloatArray, dict[int, FloatArray], FloatArray]:
-        """Mean and scale of the columns, shares of the categories and of missing values, of encoded rows."""
+        """Means and scales of columns, frequencies of categories and fractions of missing values of encoded rows."""
         mean, scale = column_moments(rows)
         absent = np.isnan(rows)
         frequencies = {}
@@ -118,18 +118,20 @@ class LimeSampler:
         rows = np.stack([generator.standard_normal((size, Z.shape[1])) for generator in generators])
         middle = self.mean if self.around == "data" else np.where(np.isnan(Z), self.mean, Z)[:, None, :]
         rows = rows * self.scale + middle
-        categorical, holes = list(self.frequencies), np.flatnonzero(self.missing)
+        categorical, nullable = list(self.frequencies), np.flatnonzero(self.missing)
         if categorical:
             uniform = np.stack([generator.random((size, len(categorical))) for generator in generators])
             for place, j in enumerate(categorical):
                 steps = np.cumsum(self.frequencies[j])[:-1]
                 rows[:, :, j] = np.searchsorted(steps, uniform[:, :, place], side="right")
-        if len(holes):
-            lacks = np.stack([generator.random((size, len(holes))) < self.missing[holes] for generator in generators])
-            rows[:, :, holes] = np.where(lacks, np.nan, rows[:, :, holes])
+        if len(nullable):
+            is_missing = np.stack(
+                [generator.random((size, len(nullable))) < self.missing[nullable] for generator in generators]
+            )
+            rows[:, :, nullable] = np.where(is_missing, np.nan, rows[:, :, nullable])
         features, own = self.describe(rows, Z), self.describe(Z[:, None, :], Z)
         squared = ((features - own)[:, :, : Z.shape[1]] ** 2).sum(axis=2)
-        squared += (np.isnan(rows[:, :, self._holes]) & ~np.isnan(Z[:, None, self._holes])).sum(axis=2)
+        squared += (np.isnan(rows[:, :, self._nullable]) & ~np.isnan(Z[:, None, self._nullable])).sum(axis=2)
         return Perturbed(features, rows[:, :, None, :], np.exp(-0.5 * squared / self.width**2))
 
     def anchors(self, Z: FloatArray, size: int, *, first: bool) -> Perturbed:
@@ -138,33 +140,33 @@ class LimeSampler:
         return own if first else own[:, :0]
 
     def describe(self, rows: FloatArray, Z: FloatArray) -> FloatArray:
-        """Features of perturbations ``rows (n, s, d)`` of the rows ``Z (n, d)``: ``d``, then those beside them."""
+        """Features of perturbations ``rows (n, s, d)`` of the rows ``Z (n, d)``: ``d`` explained ones, then others."""
         features = (rows - self.mean) / self.scale
         for j in self.frequencies:
             features[:, :, j] = same_values(rows[:, :, j], Z[:, None, j])
-        holes = self._holes
-        if len(holes) == 0:
+        nullable = self._nullable
+        if len(nullable) == 0:
             return features
-        own, drawn, number = np.isnan(Z[:, None, holes]), np.isnan(rows[:, :, holes]), features[:, :, holes]
-        stays = ((Z[:, holes] - self.mean[holes]) / self.scale[holes])[:, None, :]
-        features[:, :, holes] = np.where(own, drawn, np.where(drawn, stays, number))
-        beside = np.where(own, np.where(drawn, 0.0, number), drawn)
-        return np.concatenate((features, beside), axis=2)
+        own, drawn, number = np.isnan(Z[:, None, nullable]), np.isnan(rows[:, :, nullable]), features[:, :, nullable]
+        stays = ((Z[:, nullable] - self.mean[nullable]) / self.scale[nullable])[:, None, :]
+        features[:, :, nullable] = np.where(own, drawn, np.where(drawn, stays, number))
+        extra = np.where(own, np.where(drawn, 0.0, number), drawn)
+        return np.concatenate((features, extra), axis=2)
 
     @property
-    def _holes(self) -> IntArray:
-        """Numbers that may be missing."""
+    def _nullable(self) -> IntArray:
+        """Numeric columns that can be missing."""
         return np.array([j for j in np.flatnonzero(self.missing) if j not in self.frequencies], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Coalitions:
-    """SHAP's perturbations: a coalition of features keeps the row's values, the others come from a background row.
+class CoalitionSampler:
+    """SHAP's perturbations: features in a coalition have the row's values, the others come from a background row.
 
-    In the SHAP kernel a coalition of k of d features has the weight ``(d - 1) / (C(d, k) k (d - k))``, the empty and
-    the full one 1. Here coalitions are drawn with that probability and weigh 1: of a few hundred drawn evenly, nearly
-    all the weight would lie on a few. The empty and the full coalition are anchors; they have the share of the weight
-    of each batch that they have among all coalitions.
+    In the SHAP kernel a coalition of k of d features has the weight ``(d - 1) / (C(d, k) k (d - k))``, and the empty
+    and the full coalition have the weight 1. Here coalitions are drawn with a probability proportional to that weight
+    and have the weight 1: in a uniform sample of a few hundred, a few would have nearly all the weight. The empty and
+    the full coalition are anchors. Their fraction of the weight of each batch is the same as among all coalitions.
 
     Attributes
     ----------
@@ -177,10 +179,10 @@ class Coalitions:
     n_background: int = 1
 
     def _kernel(self) -> tuple[IntArray, FloatArray]:
-        """Sizes of coalitions, and the weight of all coalitions of each size together."""
+        """Sizes of coalitions, and the total weight of the coalitions of each size."""
         d = self.background.shape[1]
         if d == 1:
-            return np.arange(2), np.ones(2)  # there are only the empty and the full one
+            return np.arange(2), np.ones(2)  # only the empty and the full coalition exist
         sizes = np.arange(1, d)
         return sizes, (d - 1) / (sizes * (d - sizes))
 

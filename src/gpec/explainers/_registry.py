@@ -1,4 +1,4 @@
-"""Which explainer is meant by a name, an object or a function."""
+"""The explainer for a name, an object or a function."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _CAPTUM = "captum:"  # then the name of its method
 
 
 def make_explainer(explainer: Any) -> Explainer:
-    """The explainer meant by a name, an object of gpec or shap, or a function; new, not bound to a model."""
+    """A new explainer, not bound to a model, for a name, an object of gpec or shap, or a function."""
     if isinstance(explainer, Explainer):
-        # a new object: binding it to a model leaves the user's alone, but what that holds is used, not copied
+        # a new object, so that binding it to a model does not change the user's; its parameters are not copied
         fresh = type(explainer)(**explainer.get_params(deep=False))
         fresh.check()
         return fresh

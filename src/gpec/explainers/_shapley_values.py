@@ -17,7 +17,7 @@ __all__ = ["all_coalitions", "shapley_values"]
 
 @lru_cache(maxsize=32)
 def all_coalitions(m: int) -> BoolArray:
-    """All coalitions of ``m`` players ``(2^m, m)``, the empty one first and the full one last; not to be written to."""
+    """All coalitions of ``m`` players ``(2^m, m)``, the empty one first and the full one last; a read-only array."""
     masks = (np.arange(2**m)[:, None] >> np.arange(m) & 1).astype(bool)
     masks.setflags(write=False)
     return masks
@@ -25,7 +25,7 @@ def all_coalitions(m: int) -> BoolArray:
 
 @lru_cache(maxsize=32)
 def _weights(m: int) -> FloatArray:
-    """What the value of each coalition but the empty and the full one counts for each player, ``(m, 2^m - 2)``."""
+    """Weight of each coalition's value for each player, ``(m, 2^m - 2)``, without the empty and the full coalition."""
     masks = all_coalitions(m)[1:-1]
     size = masks.sum(axis=1)
     share = np.array([1.0 / (m * comb(m - 1, k)) for k in range(m)])  # |S|! (m - |S| - 1)! / m!
@@ -38,7 +38,7 @@ def shapley_values(inner: FloatArray, empty: FloatArray, full: FloatArray) -> Fl
     Parameters
     ----------
     inner : array of shape (g, 2^m - 2, c)
-        The values of all other coalitions, ordered as by :func:`all_coalitions`.
+        The values of all other coalitions, in the order of :func:`all_coalitions`.
     empty, full : arrays of shape (g, c) or (c,)
         The values of the empty and of the full coalition.
 

@@ -1,19 +1,19 @@
-r"""Exact Shapley values of what trees add up to, for all outputs at once.
+r"""Exact Shapley values of a sum of trees, for all outputs together.
 
-shap's C code walks through each tree once for each row, background row and output: ten classes cost ten times as much
-as one. Here all outputs share the work, and so do all rows that look alike to a leaf. On digits, with a forest of ten
-classes, this takes a thirteenth of shap's time, and it adds up in double precision. ``tree.py`` says for which models
-it is used.
+shap's C code traverses each tree once for each row, background row and output, so ten classes cost ten times as much as
+one. Here all outputs share the work, and so do all rows that fail the same conditions of a leaf. On digits, with a
+forest of ten classes, this takes a thirteenth of shap's time, and it sums in double precision. ``tree.py`` states for
+which models it is used.
 
-A leaf asks something of each feature on its path. Take a row ``x`` and a background row ``r``; let ``A`` be what ``r``
-fails of these features, and ``B`` what ``x`` fails. If a feature is in both, no mixture of the rows reaches the leaf.
-Else those do that have ``A`` from ``x`` and ``B`` from ``r``. With ``a`` and ``b`` the sizes of the sets and ``v`` the
-leaf's value, the Shapley values of this game are
+A row reaches a leaf if it meets a condition on each feature of the leaf's path. For a row ``x`` and a background row
+``r``, let ``A`` be the features whose condition ``r`` fails, and ``B`` those that ``x`` fails. If a feature is in both
+sets, no mixture of the two rows reaches the leaf. Otherwise a mixture reaches it if it takes ``A`` from ``x`` and ``B``
+from ``r``. With ``a`` and ``b`` the sizes of the sets and ``v`` the leaf's value, the Shapley values of this game are
 
     v (a-1)! b! / (a+b)!   for each feature of A,      -v a! (b-1)! / (a+b)!   for each of B.
 
-They are summed over leaves and averaged over background rows. A set of features is a pattern of bits; rows with the
-same pattern at a leaf are a group, which is counted once.
+They are summed over leaves and averaged over background rows. A set of features is a bit pattern. Rows with the same
+pattern at a leaf form a group, which is computed once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["MOST_FEATURES", "TreeShapley"]
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
-MOST_FEATURES = 56  # on the path to a leaf: 64 bits hold one for each and the number of a row
-_ROWS = 256  # explained or background rows at once: numbers of 8 bits
-_NODES = 16_384  # of trees that are taken together
-_CELLS = 262_144  # leaves times rows at once
-_SMALL = 500  # pairs of groups at a leaf that are not worth a call of their own
+MOST_FEATURES = 56  # on the path to a leaf: 64 bits hold one bit for each and the 8-bit number of a row
+_ROWS = 256  # explained or background rows in a block: their numbers have 8 bits
+_NODES = 16_384  # of trees that are computed together
+_CELLS = 262_144  # leaves times rows that are computed together
+_SMALL = 500  # pairs of groups at a leaf, below which leaves are computed together
 # a! b! / (a+b)! for all a and b, one after the other
 _SIZES = np.arange(MOST_FEATURES + 1)
 _SHARES = (np.exp(betaln(_SIZES[:, None] + 1, _SIZES + 1)) * (_SIZES[:, None] + _SIZES + 1)).ravel()
@@ -50,14 +50,14 @@ class TreeShapley:
     Parameters
     ----------
     trees : object
-        Arrays with a row for each tree and a column for each node, as shap holds them: ``children_left``,
+        Arrays with a row for each tree and a column for each node, as shap stores them: ``children_left``,
         ``children_right``, ``children_default`` (where missing values go), ``features``, ``thresholds`` and ``values``;
-        and ``tree_limit``, the number of trees that count (all, if it is None or negative). No path may ask for more
+        and ``tree_limit``, the number of trees that are used (all, if it is None or negative). No path may have more
         than ``MOST_FEATURES`` features.
     background : array of shape (m, p)
-        Rows against which others are explained; NaN is a missing value.
+        Background rows; NaN is a missing value.
     n_outputs : int
-        The last so many columns of the leaves' values are explained.
+        The last ``n_outputs`` columns of the leaves' values are explained.
     """
 
     def __init__(self, trees: Any, background: FloatArray, n_outputs: int) -> None:
@@ -84,13 +84,13 @@ class TreeShapley:
                 leaves = slice(start, start + step)
                 groups = _Groups.of(failed[leaves], part.k)
                 for others in background:
-                    total += _add_up(part, leaves, groups, others.at(leaves), total.shape)
+                    total += _sum_leaves(part, leaves, groups, others.at(leaves), total.shape)
         return total.reshape(n, p, self._n_outputs) / self._m
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some trees, their nodes numbered through, and those of their leaves whose value is not 0."""
+    """Some trees with consecutively numbered nodes, and their leaves whose value is not 0."""
 
     left: IntArray
     right: IntArray
@@ -100,13 +100,13 @@ class _Part:
     place: IntArray  # of a node's feature on the path
     levels: list[IntArray]  # nodes that split, from the roots down
     leaves: IntArray
-    path: npt.NDArray[np.int32]  # features that each leaf asks for, (leaves, k)
-    length: IntArray  # how many these are
+    path: npt.NDArray[np.int32]  # features on the path of each leaf, (leaves, k)
+    length: IntArray  # number of features on the path
     value: FloatArray  # (leaves, outputs)
 
     @property
     def k(self) -> int:
-        """Most features on a path."""
+        """Largest number of features on a path."""
         return int(self.path.shape[1])
 
     @classmethod
@@ -120,7 +120,7 @@ class _Part:
         levels, place, path, length = _paths(roots, left, right, feature)
         value = value[:, -n_outputs:]
         leaves = np.flatnonzero((left < 0) & (length > 0))
-        if n_outputs == 1 and len(leaves):  # a constant adds nothing: let most leaves have the value 0
+        if n_outputs == 1 and len(leaves):  # a constant has no effect: shift values to 0 for most leaves
             each, times = np.unique(value[leaves], return_counts=True)
             value = value - each[times.argmax()]
         leaves = leaves[value[leaves].any(axis=1)]
@@ -129,7 +129,7 @@ class _Part:
         return cls(left, right, missing_left, feature, threshold, place, levels, leaves, path, length, value)
 
     def failed(self, rows: FloatArray) -> Bits:
-        """Which features on the path to each leaf each row fails, ``(leaves, n)``."""
+        """The features on the path to each leaf whose condition each row fails, as bits ``(leaves, n)``."""
         dtype = _unsigned(self.k)
         bits, columns, lacking = np.zeros((len(self.left), len(rows)), dtype), rows.T.copy(), np.isnan(rows).any()
         for nodes in self.levels:
@@ -146,15 +146,15 @@ class _Part:
 def _paths(
     roots: IntArray, left: IntArray, right: IntArray, feature: IntArray
 ) -> tuple[list[IntArray], IntArray, npt.NDArray[np.int32], IntArray]:
-    """Nodes that split, by level; the place of their features on the path; and each node's path and its length."""
+    """Nodes that split, by level; the position of their features on the path; each node's path and its length."""
     place, length = np.zeros(left.shape, dtype=np.int64), np.zeros(left.shape, dtype=np.int64)
     path = np.full((len(left), MOST_FEATURES), -1, dtype=np.int32)
     levels, nodes = [], roots
     while len(nodes := nodes[left[nodes] >= 0]):
         levels.append(nodes)
-        again = path[nodes] == feature[nodes, None]
-        known = again.any(axis=1)
-        place[nodes] = np.where(known, again.argmax(axis=1), length[nodes])
+        same_feature = path[nodes] == feature[nodes, None]
+        known = same_feature.any(axis=1)
+        place[nodes] = np.where(known, same_feature.argmax(axis=1), length[nodes])
         for child in (left[nodes], right[nodes]):
             path[child], length[child] = path[nodes], length[nodes] + ~known
             path[child, place[nodes]] = feature[nodes]
@@ -164,7 +164,7 @@ def _paths(
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Rows that fail the same features at a leaf: all groups of the first leaf, then those of the next."""
+    """Groups of rows that fail the same features at a leaf: all groups of the first leaf, then those of the next."""
 
     pattern: Bits  # of each group
     size: IntArray
@@ -175,7 +175,7 @@ class _Groups:
     def of(cls, failed: Bits, k: int) -> Self:
         leaves, n = failed.shape
         shift = (n - 1).bit_length()
-        wide = _unsigned(max(32, k + shift))  # numbers of 32 and 64 bits are sorted fastest
+        wide = _unsigned(max(32, k + shift))  # sorting is fastest for numbers of 32 and 64 bits
         numbered = (failed.astype(wide) << wide(shift)) | np.arange(n, dtype=wide)
         numbered.sort(axis=1)
         pattern = (numbered >> wide(shift)).astype(failed.dtype)
@@ -195,16 +195,16 @@ class _Groups:
     def at(self, leaves: slice) -> Self:
         """The groups of these leaves, without members."""
         start = self.start[leaves.start : leaves.stop + 1]
-        here = slice(start[0], start[-1])
-        return type(self)(self.pattern[here], self.size[here], self.row[:0], start - start[0])
+        part = slice(start[0], start[-1])
+        return type(self)(self.pattern[part], self.size[part], self.row[:0], start - start[0])
 
 
-def _add_up(part: _Part, leaves: slice, x: _Groups, r: _Groups, shape: tuple[int, int]) -> FloatArray:
-    """What some leaves add to the Shapley values of each row, summed over the background rows ``r``."""
+def _sum_leaves(part: _Part, leaves: slice, x: _Groups, r: _Groups, shape: tuple[int, int]) -> FloatArray:
+    """The sum of some leaves' Shapley values for each row, summed over the background rows ``r``."""
     partners, count = _partners(x, r)
     live = np.flatnonzero(count)
     of_leaf = np.repeat(np.arange(len(x.start) - 1), np.diff(x.start))[live]
-    worth = _worth(x.pattern[live], r, partners, count[live], part.k)
+    worth = _unit_values(x.pattern[live], r, partners, count[live], part.k)
     length, value = part.length[leaves][of_leaf], part.value[leaves][of_leaf]
     group, output = value.nonzero()
     inside = np.arange(part.k) < length[group, None]
@@ -218,18 +218,18 @@ def _add_up(part: _Part, leaves: slice, x: _Groups, r: _Groups, shape: tuple[int
 
 
 def _partners(x: _Groups, r: _Groups) -> tuple[IntArray, IntArray]:
-    """The groups of ``r`` that share no failed feature with a group of ``x`` at the same leaf, and how many these are.
+    """For each group of ``x``, the groups of ``r`` at the same leaf without a common failed feature, and their number.
 
-    Those of the first group of ``x`` come first, then those of the next.
+    The partners of the first group of ``x`` come first, then those of the next.
     """
     width, height = np.diff(r.start), np.diff(x.start)
     if (width @ height) < _SMALL * len(width):
         wide = np.repeat(width, height)  # for each group of x
         begin = np.repeat(r.start[:-1], height) - _ends(wide)[:-1]
         other = np.arange(wide.sum()) + np.repeat(begin, wide)
-        met = (np.repeat(x.pattern, wide) & r.pattern[other]) == 0
-        owner = np.repeat(np.arange(len(wide)), wide)[met]
-        return other[met], np.bincount(owner, minlength=len(wide))
+        disjoint = (np.repeat(x.pattern, wide) & r.pattern[other]) == 0
+        owner = np.repeat(np.arange(len(wide)), wide)[disjoint]
+        return other[disjoint], np.bincount(owner, minlength=len(wide))
     found = [
         (np.bitwise_and.outer(x.pattern[i:to_i], r.pattern[j:to_j]) == 0).ravel().nonzero()[0]
         for (i, to_i), (j, to_j) in zip(_pairs(x.start), _pairs(r.start), strict=True)
@@ -241,11 +241,11 @@ def _partners(x: _Groups, r: _Groups) -> tuple[IntArray, IntArray]:
     return other, np.bincount(owner + np.repeat(x.start[:-1], per_leaf), minlength=len(x.pattern))
 
 
-def _worth(pattern: Bits, r: _Groups, partners: IntArray, count: IntArray, k: int) -> FloatArray:
+def _unit_values(pattern: Bits, r: _Groups, partners: IntArray, count: IntArray, k: int) -> FloatArray:
     """Shapley values of the features on the path, for a leaf of value 1, ``(groups, k)``; summed over background rows.
 
-    With ``q = a! b! / (a+b)!`` they are the sum of ``q / a`` over the partners that fail the feature; where the group
-    itself fails it, ``-1 / b`` times the sum of ``q``.
+    With ``q = a! b! / (a+b)!`` they are the sum of ``q / a`` over the partners that fail the feature; for a feature
+    that the group itself fails, ``-1 / b`` times the sum of ``q``.
     """
     used = np.zeros(len(r.pattern), dtype=np.bool_)
     used[partners] = True
@@ -265,12 +265,12 @@ def _bits_of(pattern: Bits, k: int) -> Bits:
 
 
 def _unsigned(bits: int) -> Any:
-    """The smallest type of numbers with so many bits."""
+    """The smallest unsigned type with at least ``bits`` bits."""
     return next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= 8 * kind().itemsize)
 
 
 def _ends(counts: IntArray) -> IntArray:
-    """Where each of consecutive pieces starts, and the last one ends."""
+    """The start of each of consecutive pieces, and the end of the last one."""
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
@@ -283,7 +283,7 @@ def _blocks(rows: FloatArray) -> list[FloatArray]:
 
 
 def _portions(splits: IntArray) -> Iterator[slice]:
-    """Consecutive trees that together have not too many nodes; at least one."""
+    """Groups of consecutive trees with a limited number of nodes in all; at least one tree each."""
     start, nodes = 0, 0
     for tree, size in enumerate((2 * splits + 1).tolist()):
         if tree > start and nodes + size > _NODES:

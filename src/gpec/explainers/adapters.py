@@ -1,4 +1,4 @@
-"""Explainers of others: any callable, any shap explainer, known answers."""
+"""Adapters for callables, explainers of the shap library, and attributions computed before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, InputError
-from gpec.explainers._coalitions import CountsCoalitions
+from gpec.explainers._coalitions import CoalitionExplainer
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
@@ -32,7 +32,7 @@ __all__ = [
 class CallableExplainer(Explainer):
     """A function of rows that returns attributions, or a pair of attributions and their variance."""
 
-    rows_at_once = 64  # nobody knows what a row costs: few enough that an interruption loses little
+    rows_at_once = 64  # the cost of a row is unknown: with few rows, an interruption loses little work
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -42,18 +42,18 @@ class CallableExplainer(Explainer):
 
 
 class Precomputed(Explainer):
-    """Attributions that are known already, looked up by the content of a row.
+    """Attributions that were computed before, looked up by the content of a row.
 
     Parameters
     ----------
     rows : array or DataFrame of shape (n, d)
-        The rows that were explained; of equal rows the first counts.
+        The rows that were explained; of equal rows the first is used.
     values : array of shape (n, d) or (n, d, c)
         Their attributions.
     variance : array of the same shape, optional
         The variance of the values.
     base_values : number or array of shape (n,), (c,) or (n, c), optional
-        What the attributions of a row add to.
+        The value to which the attributions of a row are added.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Precomputed(Explainer):
 
     stochastic = False
     unit = "as given"
-    rows_at_once = sys.maxsize  # so that errors number the rows as the user does
+    rows_at_once = sys.maxsize  # so that errors use the user's row numbers
 
     def __init__(self, rows: Any, values: Any, variance: Any = None, base_values: Any = None) -> None:
         self.rows = rows
@@ -79,7 +79,7 @@ class Precomputed(Explainer):
         super().bind(model, background)
         rows = model.schema.encode(self.rows, "rows")
         answer = Attribution(self.values, self.variance, self.base_values)
-        self._known = check_attribution(answer, len(rows), rows.shape[1], model)
+        self._attribution = check_attribution(answer, len(rows), rows.shape[1], model)
         self._place = {content: i for i, content in reversed(list(enumerate(contents_of(rows))))}
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -87,21 +87,21 @@ class Precomputed(Explainer):
         if -1 in places:
             raise InputError(
                 f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "
-                "its attributions too, or an explainer that can answer for any row."
+                "its attributions too, or use an explainer that works for any row."
             )
-        return self._known.map(lambda part: part[places])
+        return self._attribution.map(lambda part: part[places])
 
 
 class ShapAdapter(Explainer):
     """An explainer object of the shap library, already bound to its model.
 
-    Those that draw from NumPy's global generator are run row by row, each with a seed of its own. Where shap wants
-    tensors (Deep and Gradient of a torch Module) it gets them.
+    Explainers that draw from NumPy's global generator run row by row, each row with its own seed. Explainers of a torch
+    Module that need tensors (Deep and Gradient) get tensors.
 
-    A PermutationExplainer gets a variance. Its own ``error_std`` is the spread over single passes, forward and
-    backward, and from it nobody can tell how far the two passes of a permutation cancel, so it is not used. Instead its
-    budget ``max_evals`` is spent in calls of ``2 d + 1``, one permutation there and back (more if features equal the
-    background): the value is the mean of the calls, the variance theirs (ddof 1) divided by their number.
+    For a PermutationExplainer a variance is computed. Its own ``error_std`` is not used: it is the spread over single
+    forward and backward passes, and ignores that the two passes of a permutation partly cancel. Instead its budget
+    ``max_evals`` is divided into calls of ``2 d + 1``, one permutation forward and backward (more if features equal the
+    background). The value is the mean of the calls. The variance is their variance (ddof 1) divided by their number.
     """
 
     def __init__(self, explainer: Any) -> None:
@@ -113,7 +113,7 @@ class ShapAdapter(Explainer):
         self.stochastic = False if kind in _DETERMINISTIC else None
         self.rows_at_once = 64 if self.stochastic is False else 1
         parameters = inspect.signature(self.explainer.__call__).parameters
-        # gpec shows one bar for all rows; shap would show one for each call
+        # gpec shows one progress bar for all rows; shap would show one for each call
         self._options: dict[str, Any] = {"silent": True} if "silent" in parameters else {}
         self._n_calls = 1
         if kind == "PermutationExplainer":
@@ -126,23 +126,23 @@ class ShapAdapter(Explainer):
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         rows = self._rows(Z)
         with preserved_numpy_seed(seeds[0]):
-            answers = [_as_attribution(self._asked(rows)) for _ in range(self._n_calls)]
+            answers = [_as_attribution(self._call_shap(rows)) for _ in range(self._n_calls)]
         if self._n_calls == 1:
             return answers[0]
         values = np.stack([np.asarray(answer.values) for answer in answers])
         variance = values.var(axis=0, ddof=1) / self._n_calls
         return Attribution(values.mean(axis=0), variance, answers[0].base_values)
 
-    def _asked(self, rows: Any) -> Any:
+    def _call_shap(self, rows: Any) -> Any:
         try:
             return self.explainer(rows, **self._options)
         except Exception as error:
             if "Additivity check failed" not in str(error):
                 raise
             raise ExplainerError(
-                "shap's values do not add up to the model's answer for some rows, as happens where a value lies on a "
-                "threshold of a tree and single precision puts it on the other side; use explainer='tree', which "
-                "computes the same values in double precision."
+                "shap's values do not add up to the model's answer for some rows, probably because a value is at a "
+                "threshold of a tree and rounding to single precision moves it to the other side; use "
+                "explainer='tree', which computes the same values in double precision."
             ) from error
 
     def _rows(self, Z: FloatArray) -> Any:
@@ -155,16 +155,16 @@ class ShapAdapter(Explainer):
         return torch.as_tensor(np.array(rows, dtype=np.float64), dtype=first.dtype, device=first.device)
 
 
-class ShapKernel(CountsCoalitions):
-    """KernelSHAP by the shap library, without feature selection, of the model's answers or log-odds.
+class ShapKernel(CoalitionExplainer):
+    """KernelSHAP of the shap library, without feature selection, for the model's answers or log-odds.
 
     Parameters
     ----------
     n_samples : int or "auto"
-        Coalitions a row; "auto" is shap's ``2 d + 2048``.
+        Coalitions for each row; "auto" is shap's ``2 d + 2048``.
     link : {"identity", "logit"}
-        Passed to shap, with shap's meaning: a coalition is worth the log-odds of the mean probability over background
-        rows. :class:`~gpec.explainers.KernelShap` takes the mean of log-odds.
+        Passed to shap, with shap's meaning: the value of a coalition is the log-odds of the mean probability over
+        background rows. :class:`~gpec.explainers.KernelShap` uses the mean of log-odds.
     """
 
     rows_at_once = 1
@@ -175,7 +175,7 @@ class ShapKernel(CountsCoalitions):
 
         d = background.shape[1]
         budget = 2 * d + 2048 if isinstance(self.n_samples, str) else int(self.n_samples)
-        # All coalitions are enumerated when there are few of them.
+        # All coalitions are enumerated if there are few.
         self.stochastic = d > 30 or 2**d - 2 > budget
         self._coalitions = int(min(budget, 2.0 ** min(d, 60) - 2))
         self._shap = shap.KernelExplainer(self._answers, background, link=self.link)
@@ -215,13 +215,13 @@ def _as_attribution(answer: Any) -> Attribution:
 
 
 def for_each_row(expected_value: Any, n: int) -> FloatArray:
-    """The expected value of shap, a number or one for each output, as ``(n, outputs)``."""
+    """Shap's expected value, one number or one for each output, as ``(n, outputs)``."""
     return np.tile(np.asarray(expected_value, dtype=np.float64).reshape(1, -1), (n, 1))
 
 
 @contextmanager
 def preserved_numpy_seed(seed: int) -> Iterator[None]:
-    """Seed NumPy's global generator, which shap draws from, and put it back as it was."""
+    """Seed NumPy's global generator, which shap uses, and restore its state afterwards."""
     state = np.random.get_state()
     np.random.seed(seed)
     try:

@@ -1,4 +1,4 @@
-"""What an explainer answers, and how that is checked."""
+"""The attributions that an explainer returns, and their checks."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _LARGEST = 1e151  # squares of larger attributions would overflow
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What an explainer says of some rows.
+    """The attributions of some rows.
 
-    Inside gpec there is always an axis for outputs; with two classes or a regressor its size is 1, and users do not see
-    it.
+    Inside gpec there is always an axis for outputs. With two classes or a regressor its size is 1, and results for
+    users do not have it.
 
     Attributes
     ----------
     values : array of shape (n, d) or (n, d, c)
         Attributions, for the positive class or for each of several classes.
     variance : array of the same shape, or None
-        The explainer's own variance, where it knows it.
+        The explainer's own variance, if it computes one.
     base_values : array of shape (n,) or (n, c), or None
-        The value to which the attributions of a row add, where there is one.
+        The value to which the attributions of a row are added, if there is one.
     """
 
     values: Annotated[FloatArray, Shape("explained", "feature", "output")]
@@ -50,7 +50,7 @@ class Attribution:
         return cls(stack("values"), stack("variance"), stack("base_values"))
 
     def map(self, function: Callable[[FloatArray], FloatArray]) -> Attribution:
-        """``function`` of each array that there is."""
+        """``function`` applied to each array that is not None."""
         variance, base_values = (None if part is None else function(part) for part in (self.variance, self.base_values))
         return Attribution(function(self.values), variance, base_values)
 
@@ -62,31 +62,31 @@ class Attribution:
 def check_attribution(
     answer: Attribution, n: int, d: int, model: Model, start: int = 0, *, given: bool = False
 ) -> Attribution:
-    """Attributions of ``n`` rows in the one shape used inside, ``(n, d, c)``, or what is wrong with them.
+    """Attributions of ``n`` rows in the shape used inside gpec, ``(n, d, c)``; raise if they are not valid.
 
-    They may come as ``(n, d)`` or ``(n, d, 2)`` with two classes (of two columns the last counts), as a list of one
-    array for each class, or in the shape of images. ``given`` tells that the user passed them to ``fit``, so that
-    errors name those arguments.
+    With two classes they can have the shape ``(n, d)`` or ``(n, d, 2)`` (the last column is used). They can also be a
+    list of one array for each class, or have the shape of images. ``given``: the user passed them to ``fit``, and
+    errors name the arguments.
     """
-    whose = (
+    names = (
         ("attributions", "attribution_variance") if given else ("The explainer's answer", "The explainer's variance")
     )
     error = InputError if given else ExplainerError
-    raw = _numbers(whose[0], answer.values, model, error)
-    values = _shaped(whose[0], raw, (n, d), model, start, error)
+    raw = _numbers(names[0], answer.values, model, error)
+    values = _shaped(names[0], raw, (n, d), model, start, error)
     variance = None
     if answer.variance is not None:
-        raw_variance = _numbers(whose[1], answer.variance, model, error)
-        variance = _shaped(whose[1], raw_variance, (n, d), model, start, error, _LARGEST**2)
+        raw_variance = _numbers(names[1], answer.variance, model, error)
+        variance = _shaped(names[1], raw_variance, (n, d), model, start, error, _LARGEST**2)
         if (variance < 0).any():
             row, f = np.argwhere(variance < 0)[0][:2]
             place = f" row {start + row},"
-            raise error(f"{whose[1]} has a negative number at{place} feature {f}.").at(place)
+            raise error(f"{names[1]} has a negative number at{place} feature {f}.").at(place)
     return Attribution(values, variance, _base_values(answer.base_values, n, model, raw.shape[2:]))
 
 
 def _base_values(base: Any, n: int, model: Model, outputs: tuple[int, ...]) -> FloatArray | None:
-    """Base values as ``(n, c)``; None where there are none that fit. ``outputs`` is the attributions' last axis."""
+    """Base values as ``(n, c)``; None if their shape does not fit. ``outputs`` is the attributions' last axis."""
     if base is None:
         return None
     try:
@@ -106,13 +106,13 @@ def _base_values(base: Any, n: int, model: Model, outputs: tuple[int, ...]) -> F
 
 
 def _numbers(what: str, array: Any, model: Model, error: type[ExplainerError] | type[InputError]) -> FloatArray:
-    """``array`` as numbers, the classes in the last axis and the pixels of an image in one."""
+    """``array`` as numbers, with the classes as the last axis and the pixels of an image as one axis."""
     try:
         if isinstance(array, list) and array and all(np.ndim(part) == 2 for part in array):
             array = np.stack(array, axis=-1)  # one array for each class
         if array is None or np.iscomplexobj(array):
             raise TypeError("it is None" if array is None else "it is complex")
-        numbers = np.array(np.asarray(array), dtype=np.float64)  # not at once: tensors know no copy
+        numbers = np.array(np.asarray(array), dtype=np.float64)  # in two steps: tensors do not support a copy
     except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
         raise error(f"{what} cannot be read as an array of real numbers: {str(cause).rstrip('.')}.") from cause
     image = model.schema.shape
@@ -130,7 +130,7 @@ def _shaped(
     error: type[ExplainerError] | type[InputError],
     limit: float = _LARGEST,
 ) -> FloatArray:
-    """``raw`` as ``(n, d, c)``, all of it finite and at most ``limit`` in size."""
+    """``raw`` as ``(n, d, c)``; raise unless all numbers are finite and at most ``limit`` in size."""
     values = raw
     single = model.n_outputs == 1
     if single and raw.ndim == 2:
@@ -138,9 +138,9 @@ def _shaped(
     elif model.is_binary and raw.ndim == 3 and raw.shape[2] == 2:
         values = raw[..., -1:]
     if values.shape != (*rows, model.n_outputs):
-        whose = "of a regressor" if model.is_regressor else f"of a model with {model.n_classes} classes"
+        kind = "of a regressor" if model.is_regressor else f"of a model with {model.n_classes} classes"
         raise error(
-            f"{what} has shape {raw.shape} for {rows[0]} rows {whose}; expected "
+            f"{what} has shape {raw.shape} for {rows[0]} rows {kind}; expected "
             + (f"{rows}." if single else f"{(*rows, model.n_outputs)}, one column of attributions for each class.")
         )
     bad = ~(np.abs(values) <= limit)

@@ -1,4 +1,4 @@
-"""What an explainer must do."""
+"""The base class of explainers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpec.data import Groups, Schema
 from gpec.data._background import check_background
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
-from gpec.explainers._cost import Watch
+from gpec.explainers._cost import CostEstimate
 from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
@@ -26,30 +26,30 @@ from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
 
-_MODEL_ROWS_AT_ONCE = 262_144  # in one block: enough for full batches, few enough that threads share the work
+_MODEL_ROWS_AT_ONCE = 262_144  # in one block: enough for full batches, and few enough for several threads
 
 
 class Explainer(BaseEstimator, ABC):
-    """Base of the explainers: implement :meth:`_explain`, and :meth:`bind` or :meth:`learn` where there is need.
+    """Base class of explainers: implement :meth:`_explain`, and :meth:`bind` or :meth:`learn` if needed.
 
-    :class:`gpec.GPEC` calls ``bind``, then ``learn``, then ``explain`` as often as it likes. Alone, an explainer is
-    used as ``explainer.fit(model, X)`` and then ``explainer(X)``.
+    :class:`gpec.GPEC` calls ``bind``, then ``learn``, then ``explain`` any number of times. Without it, use
+    ``explainer.fit(model, X)`` and then ``explainer(X)``.
 
     Attributes
     ----------
     stochastic : bool or None
-        Whether another run would answer differently; None if only trying tells.
+        Whether another run gives other attributions; None if unknown.
     unit : str
-        What the attributions measure.
+        The unit of the attributions.
     rows_at_once : int
-        Most rows explained in one call.
+        Largest number of rows explained in one call.
     learns : bool
-        Whether it learns from all rows, as :meth:`learn` does.
+        Whether it learns from all rows, in :meth:`learn`.
     threads : bool
-        Whether several threads may explain at once. False where that would touch what is global, such as the state of
-        NumPy's generator, or code of others.
+        Whether several threads can explain at the same time. False if it uses global state, such as NumPy's generator,
+        or code that may not be thread-safe.
     remedy : str
-        What costs less, for the warning that a run is going to be long.
+        How to reduce the cost, for the warning about a long run.
     """
 
     stochastic: bool | None = None
@@ -58,18 +58,18 @@ class Explainer(BaseEstimator, ABC):
     learns: bool = False
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
-    groups_: Groups | None = None  # of features, whose attributions are added
+    groups_: Groups | None = None  # attributions are added within groups of features
 
     def check(self) -> None:
-        """Refuse parameters that can never be used; called before the first model call."""
+        """Raise for invalid parameters; called before the first model call."""
 
     def bind(self, model: Model, background: FloatArray) -> None:
-        """Get to know the model (it has been called before) and the encoded background rows."""
+        """Store the model, which has been called before, and the encoded background rows."""
         self.model_ = model
         self.background_ = background
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        """Learn what :meth:`_explain` needs from all encoded rows. Called after :meth:`bind`, if ``learns`` is True."""
+        """Learn from all encoded rows what :meth:`_explain` needs. Called after :meth:`bind`, if ``learns`` is True."""
 
     def prepare(self, model: Model, background: FloatArray, rows: FloatArray, seed: int) -> Self:
         """:meth:`bind`, then :meth:`learn`."""
@@ -79,11 +79,11 @@ class Explainer(BaseEstimator, ABC):
         return self
 
     def fitted_state(self) -> dict[str, Any]:
-        """What :meth:`learn` learned: numbers, texts and arrays, to be saved."""
+        """What :meth:`learn` learned, as numbers, strings and arrays, for files."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what :meth:`fitted_state` gave; called instead of :meth:`learn`, after :meth:`bind`."""
+        """Restore the result of :meth:`fitted_state`; called after :meth:`bind`, instead of :meth:`learn`."""
 
     def fit(
         self,
@@ -96,21 +96,21 @@ class Explainer(BaseEstimator, ABC):
         categorical_features: Any = "auto",
         random_state: Any = 0,
     ) -> Self:
-        """Get ready to explain a model's predictions, without a :class:`gpec.GPEC`.
+        """Prepare to explain a model's predictions without a :class:`gpec.GPEC`.
 
         Parameters
         ----------
         model, background, model_output, threshold, categorical_features, random_state
             As for :class:`gpec.GPEC`.
         X : array or DataFrame of shape (n, d)
-            Rows like those the model was trained on.
+            Rows from the same population as the model's training rows.
         """
         self.check()
         schema, Z = Schema.learn(X, categorical_features=categorical_features)
         seed = make_seed(random_state)
         checked = Model(model, schema, model_output=model_output, threshold=threshold)
         rows = check_background(background, schema, Z, seed)
-        checked.answers(Z[:1])  # tells the number of classes
+        checked.answers(Z[:1])  # gives the number of classes
         self.prepare(checked, rows, Z, seed)
         self.seed_ = seed
         return self
@@ -124,7 +124,7 @@ class Explainer(BaseEstimator, ABC):
 
     @abstractmethod
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
-        """Attributions of encoded rows, in any shape :func:`check_attribution` takes; a seed for each row."""
+        """Attributions of encoded rows, in any shape that :func:`check_attribution` accepts; one seed for each row."""
 
     def explain(
         self,
@@ -144,7 +144,7 @@ class Explainer(BaseEstimator, ABC):
         Warns
         -----
         SlowExplainerWarning
-            If the first of ``n_runs`` runs shows that they will need many model rows, or minutes.
+            If ``n_runs`` runs will need many model rows, or more than a minute; checked in the first run.
         """
         n, expected = len(Z), self.model_rows(Z)
         size = self.rows_at_once
@@ -152,7 +152,7 @@ class Explainer(BaseEstimator, ABC):
             size = max(1, min(size, _MODEL_ROWS_AT_ONCE * n // expected))
         watch = None
         if run == 0:
-            watch = Watch(type(self).__name__, n, expected and expected * n_runs, self.remedy)
+            watch = CostEstimate(type(self).__name__, n, expected and expected * n_runs, self.remedy)
         execution = execution or Execution()
         # a Module is switched to evaluation mode and back around each call
         alone = not self.threads or is_module(self.model_.user_model)
@@ -188,18 +188,18 @@ class Explainer(BaseEstimator, ABC):
         return vars(check_attribution(answer, len(block), block.shape[1], self.model_, start))
 
     def model_rows(self, Z: FloatArray) -> int | None:
-        """How many model rows explaining ``Z`` takes, about; None if nobody knows."""
+        """Approximate number of model rows needed to explain ``Z``; None if unknown."""
         return None
 
     def outputs_of(self, Z: FloatArray) -> FloatArray:
-        """What is explained of the model's answers to encoded rows, ``(n, c)``: probabilities, or values."""
+        """The explained function of encoded rows, ``(n, c)``: probabilities, or the values of a regressor."""
         return self.model_.answers(Z)
 
     def predict(self, perturbed: FloatArray, first: int = 0) -> FloatArray:
-        """:meth:`outputs_of` ``s`` perturbations of each of ``n`` rows, ``(n, s, d)``, as ``(n, s, c)``.
+        """:meth:`outputs_of` of ``s`` perturbations of each of ``n`` rows, ``(n, s, d)``, as ``(n, s, c)``.
 
-        ``first`` is the place of the first of these rows among those given to :meth:`_explain`; if the model fails, the
-        error names the rows that were being explained.
+        ``first`` is the position of the first of these rows among those given to :meth:`_explain`. If the model fails,
+        the error names the explained rows.
         """
         n, s, d = perturbed.shape
         try:
@@ -211,7 +211,7 @@ class Explainer(BaseEstimator, ABC):
 
 
 def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) -> ModelCallError | ModelOutputError:
-    """The model's error, saying which rows were being explained."""
+    """The model's error, with the rows that were explained when it happened."""
     if error.explained is not None:
         start, last = start + error.explained[0], start + error.explained[1]
     which = f"row {start}" if start == last else f"rows {start} to {last}"

@@ -1,4 +1,4 @@
-"""Attributions of the captum library, by name."""
+"""Attribution methods of the captum library, selected by name."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["CaptumAdapter"]
 
 @dataclass(frozen=True)
 class _Method:
-    baseline: Literal["one", "many"] | None  # compared with the typical row, with all background rows, or with nothing
+    baseline: Literal["one", "many"] | None  # the baseline is the typical row, all background rows, or none
     stochastic: bool = False
-    adds_up: bool = False  # to the probability, from that of the baseline
+    adds_up: bool = False  # attributions add up to the probability minus that of the baseline
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -55,21 +55,20 @@ _DEEP_LIFT = ("DeepLift", "DeepLiftShap")
 
 
 class CaptumAdapter(LinkedExplainer):
-    """An attribution method of captum, of a torch Module's answers; ``"captum:Saliency"`` means this one.
+    """An attribution method of captum for a torch Module; ``explainer="captum:Saliency"`` selects one.
 
-    The Module is followed by a sigmoid or softmax where it gives logits, so that probabilities are explained: that of
-    the positive class with two classes, ``(n, d)``, else each, ``(n, d, c)``. With ``link="logit"`` it is followed by
-    what gives log-odds instead: nothing where it has one logit or two. A regressor stays as it is. The baseline is the
-    background's mean (the most frequent category of a categorical column); GradientShap and DeepLiftShap take all
-    background rows. Each row is explained alone, with a seed of its own; NumPy's and torch's generators and the
-    Module's mode are left as they were.
+    If the Module returns logits, a sigmoid or softmax is added, so that probabilities are explained: with two classes
+    that of the positive class, ``(n, d)``, else that of each class, ``(n, d, c)``. With ``link="logit"`` log-odds are
+    explained instead. A regressor is not changed. The baseline is the mean of the background rows (for a categorical
+    column, the most frequent category). GradientShap and DeepLiftShap use all background rows. Each row is explained
+    separately, with its own seed. The states of NumPy's and torch's generators and the Module's mode are restored.
 
     Parameters
     ----------
     method : str
-        "IntegratedGradients", "DeepLift" and others; an unknown name gets the list. Not on it are methods that look
-        into a layer, FeaturePermutation (its answer depends on the other rows), NoiseTunnel (it wraps another method)
-        and LRP (it has no rule for probabilities).
+        "IntegratedGradients", "DeepLift" and others; the error for an unknown name lists all. Not supported are methods
+        for a layer, FeaturePermutation (it depends on the other rows), NoiseTunnel (it wraps another method) and LRP
+        (it has no rule for probabilities).
     options : dict, optional
         Passed to captum's ``attribute``, for instance ``{"n_steps": 200}`` or ``{"n_samples": 500}``.
     link : {"identity", "logit"}
@@ -77,10 +76,10 @@ class CaptumAdapter(LinkedExplainer):
 
     Notes
     -----
-    captum calls the Module itself, so these calls are not among the counted model rows. The attributions of DeepLift
-    and DeepLiftShap add up to the probability, less the baseline's, if the Module gives logits and consists of layers
-    that captum has rules for. With several classes captum has none for the softmax; the way through it is integrated
-    (see ``_deep_lift``). A Module that ends in a Softmax of its own does not add up.
+    captum calls the Module itself, so these calls are not counted as model rows. The attributions of DeepLift and
+    DeepLiftShap add up to the probability minus that of the baseline, if the Module returns logits and captum has rules
+    for all its layers. captum has no rule for the softmax of several classes; gpec integrates along it (see
+    ``_deep_lift``). If the Module itself ends with a Softmax, the attributions do not add up.
 
     Examples
     --------
@@ -124,18 +123,18 @@ class CaptumAdapter(LinkedExplainer):
         if torch is None or not isinstance(model.user_model, torch.nn.Module):
             raise ParameterTypeError(
                 f"explainer='captum:{self.method}' explains a torch Module, but the model is a "
-                f"{type(model.user_model).__name__}; use explainer='kernelshap', which takes any model."
+                f"{type(model.user_model).__name__}; use explainer='kernelshap', which works for any model."
             )
         if model.schema.missing.any():
             raise InputError(
-                f"explainer='captum:{self.method}' computes with the values of a row, of which some are missing; "
+                f"explainer='captum:{self.method}' does not support missing values, and some rows have them; "
                 "impute them first, or use explainer='kernelshap'."
             )
         self._method = _METHODS[self.method]
         self.stochastic = self._method.stochastic
         rows = background if self._method.baseline == "many" else typical_row(background, model.schema)[None]
         if self._method.baseline == "many" and len(rows) == 1:
-            rows = np.repeat(rows, 2, axis=0)  # captum asks for several
+            rows = np.repeat(rows, 2, axis=0)  # captum requires several
         self._baselines = as_tensor(model.user_model, model.schema.decode(rows))
         self._base_values = self.outputs_of(rows).mean(axis=0) if self._method.adds_up else None
 
@@ -148,14 +147,14 @@ class CaptumAdapter(LinkedExplainer):
         module = self.model_.user_model
         attributions = []
         with evaluation_mode(module), warnings.catch_warnings():
-            # captum announces hooks, which it takes away again
+            # captum warns about temporary hooks
             warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
             if self.method in _DEEP_LIFT and self.model_.n_outputs > 1 and self.model_.output == "logit":
                 inputs, baselines = as_tensor(module, self.model_.schema.decode(Z)), options.pop("baselines")
                 return Attribution(deep_lift(module, inputs, baselines, self.link, options))
             method = getattr(captum.attr, self.method)(_explained(self.model_, self.link))
             for label in range(self.model_.n_outputs):
-                # the same draws for each class
+                # the same random numbers for each class
                 with preserved_numpy_seed(seeds[0]), _preserved_torch_seed(seeds[0]):
                     inputs = as_tensor(module, self.model_.schema.decode(Z)).requires_grad_(True)
                     answer = method.attribute(inputs, target=label, **options)
@@ -165,9 +164,9 @@ class CaptumAdapter(LinkedExplainer):
 
 
 def _explained(model: Model, link: Link) -> Any:
-    """The user's Module, followed by what makes its answer ``(n, 1)`` or ``(n, c)`` probabilities or log-odds.
+    """The user's Module with an output layer that gives probabilities or log-odds ``(n, 1)`` or ``(n, c)``.
 
-    The values of a regressor are explained as they are.
+    The values of a regressor are not changed.
     """
     import torch
 
@@ -175,8 +174,8 @@ def _explained(model: Model, link: Link) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.module = model.user_model
-            # A Module, not a function, so that DeepLift's rule applies; a softmax is the sigmoid of a class's logit
-            # against all others'
+            # A Module, not a function, so that DeepLift's rule applies. A softmax is a sigmoid of the log-odds of a
+            # class against all others.
             self.sigmoid = torch.nn.Sigmoid()
 
         def forward(self, rows: Any) -> Any:

@@ -1,10 +1,11 @@
-r"""CXPlain (Schwab and Karlen, NeurIPS 2019): a network that learns which features the model's loss needs.
+r"""CXPlain (Schwab and Karlen, NeurIPS 2019): a network that predicts how much each feature reduces the model's loss.
 
-For a row ``x``, part ``i`` masked, and truth ``t``, the increase of the loss is (Eq. 3 and 4 of that paper)
+For a row ``x`` and truth ``t``, masking part ``i`` increases the loss by (Eq. 3 and 4 of that paper)
 
     D_i = max(0, L(t, f(x without i)) - L(t, f(x))),   share_i = D_i / sum_j D_j,
 
-and the network learns the shares by Kullback-Leibler divergence. A part is a feature, or a patch of an image.
+and the network is trained on the shares with the Kullback-Leibler divergence. A part is a feature, or a patch of an
+image.
 """
 
 from __future__ import annotations
@@ -35,43 +36,45 @@ _LEAST_PROBABILITY = 1e-9
 class CXPlain(Explainer):
     r"""CXPlain: shares of the increase in the model's loss, predicted by an ensemble of networks.
 
-    Attributions are not negative and add up to 1 over the features of a row (and, with several classes, for each
-    class): feature ``i`` has the share ``D_i / sum_j D_j`` of the increases in loss ``D_i`` when ``i`` is masked. A
-    masked number is the background's mean, a masked category its most frequent one, which may be none. The networks see
-    a missing number as the mean, with a 1 in a column of its own. The loss is the cross-entropy of a class against all
-    others: of the positive class with two classes, ``(n, d)``, else of each class in turn, ``(n, d, c)``; of a
-    regressor it is the squared difference from its own value. A row that no masking changes has equal shares.
+    Attributions are not negative and add up to 1 over the features of a row (with several classes, for each class).
+    Masking feature ``i`` increases the loss by ``D_i``, and its attribution is the share ``D_i / sum_j D_j``. A masked
+    number is replaced by the background's mean, a masked category by the most frequent one, which may be a missing
+    value. The networks get a missing number as the mean, and an indicator column. The loss is the cross-entropy of a
+    class against all others: of the positive class with two classes, ``(n, d)``, else of each class, ``(n, d, c)``. For
+    a regressor it is the squared difference from its own value. If masking never changes a row's answer, its shares are
+    equal.
 
     Parameters
     ----------
     n_estimators : int
-        Networks, each trained on a bootstrap sample of its own.
+        Number of networks, each trained on its own bootstrap sample.
     n_train : int
-        Most rows to train on; this costs ``n_train * (d + 1)`` model rows, or one for each patch instead of ``d``.
+        Largest number of training rows. Training costs ``n_train * (d + 1)`` model rows, for images
+        ``n_train * (patches + 1)``.
     truth : {"probability", "label"}
-        What the loss compares with. "probability" is the model's own probability, so that ``D_i`` is the divergence of
-        ``f(x without i)`` from ``f(x)`` and every change counts. "label" is the class the model predicts, so that
-        features that speak against it count as nothing.
+        The target of the loss. "probability" is the model's own probability: ``D_i`` is then the divergence of
+        ``f(x without i)`` from ``f(x)``, and every change has an effect. "label" is the predicted class: features that
+        reduce its probability then have the share 0.
     hidden : int or "auto"
-        Units of the two hidden layers; channels of the U-Net's first one. "auto" is 64 and 8.
+        Units of the two hidden layers, or channels of the U-Net's first layer. "auto" is 64 and 8.
     n_epochs : int
-        Most epochs; training stops when the rows left out of the bootstrap samples say so.
+        Largest number of epochs; training stops earlier if the loss on rows outside the bootstrap samples no longer
+        falls.
     image_shape : (channels, height, width), optional
-        Rows are flattened images: a U-Net is trained instead of an MLP, and square patches are masked, all channels
-        together. The entries of a patch have equal parts of its share, because masking cannot tell them apart.
+        Shape of a row that is a flattened image. A U-Net is trained instead of an MLP, and square patches are masked in
+        all channels. The share of a patch is divided equally among its entries.
     patch : int or "auto"
-        Side of a patch in pixels; "auto" makes at most 64 of them.
+        Side of a patch in pixels; "auto" gives at most 64 patches.
 
     Notes
     -----
-    The value is the mean over the ensemble and the variance is the networks' variance (ddof 1), not divided by their
-    number. By the bootstrap's argument the spread of the refitted networks estimates how much one fit varies with its
-    training rows. Averaging over members does not undo that variation, since all members share the same rows; divided
-    by their number the variance would vanish with ``n_estimators`` and say nothing about the data. It includes the
-    networks' random start, so it errs on the large side. The paper's own 95% interval, percentiles of the same
-    networks, rests on the same spread.
+    The value is the mean over the ensemble. The variance is the variance of the networks (ddof 1), not divided by their
+    number: by the bootstrap, the spread of refitted networks estimates how much one fit varies with its training rows.
+    The mean over members varies as much, because all members share these rows. Divided by ``n_estimators``, the
+    variance would vanish for large ensembles and ignore the data. It includes the effect of random initial weights, so
+    it is rather too large. The paper's own 95% interval, percentiles of the same networks, uses the same spread.
 
-    Once trained it is deterministic. All it draws comes from generators of its own.
+    After training it is deterministic. It uses only its own random generators.
 
     Examples
     --------
@@ -170,7 +173,7 @@ class CXPlain(Explainer):
         return Attribution(values, variance)
 
     def _build(self, missing: BoolArray) -> None:
-        """Make the networks for columns of which some have missing values."""
+        """Make the networks; ``missing`` marks the columns with missing values."""
         self._missing = np.asarray(missing, dtype=bool)
         self._architecture = self._make_architecture()
         self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
@@ -188,7 +191,7 @@ class CXPlain(Explainer):
         return UNet((c, h, w), _patch_side(self.image_shape, self.patch), outputs, hidden)
 
     def _inputs(self, Z: FloatArray) -> FloatArray:
-        """Standardised numbers, a 0/1 column for each category, and one for each number that may be missing."""
+        """Standardised numbers, a 0/1 column for each category, and one for each number that can be missing."""
         schema = self.model_.schema
         numbers, absent = schema.continuous, np.isnan(Z)
         parts = [np.where(absent[:, numbers], 0.0, (Z[:, numbers] - self._center[numbers]) / self._scale[numbers])]
@@ -197,13 +200,13 @@ class CXPlain(Explainer):
         return np.ascontiguousarray(np.hstack(parts))
 
     def _increases(self, rows: FloatArray, places: IntArray) -> FloatArray:
-        """Increase of the loss for each part masked, ``(n, parts, outputs)``; ``places`` number the rows in errors."""
+        """Increase of the loss for each masked part, ``(n, parts, outputs)``; errors number the rows by ``places``."""
         masks = np.arange(self._n_parts)[:, None] == self._part_of
         step = max(_NUMBERS_AT_ONCE // masks.size, 1)
         blocks = []
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
-            # the row itself comes first, so that one call answers all
+            # the row itself is the first, so that one call is enough
             masked = np.concatenate((block[:, None], np.where(masks, self._typical, block[:, None])), axis=1)
             try:
                 p = self.predict(masked)
@@ -217,7 +220,7 @@ class CXPlain(Explainer):
         return np.concatenate(blocks)
 
     def _increase(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        if self.model_.is_regressor:  # squared error, against the model's own value
+        if self.model_.is_regressor:  # squared difference from the model's own value
             change = np.abs(after - before)
             largest = change.max(axis=1, keepdims=True)
             return np.asarray((change / np.where(largest > 0, largest, 1.0)) ** 2)
@@ -240,7 +243,7 @@ def _increase(before: FloatArray, after: FloatArray, truth: FloatArray) -> Float
 
 
 def _shares(increases: FloatArray) -> FloatArray:
-    """Increases as shares of their sum over the parts; equal ones where there is none."""
+    """Increases as shares of their sum over the parts; equal shares if the sum is 0."""
     total = increases.sum(axis=1, keepdims=True)
     nothing = total <= 1e-12
     return np.where(nothing, 1.0 / increases.shape[1], increases / np.where(nothing, 1.0, total))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpec.explainers._coalitions import (
-    CountsCoalitions,
+    CoalitionExplainer,
     MaskedModel,
     Queue,
     enumeration_cost,
     games,
-    put_enumeration,
-    put_games,
+    submit_enumeration,
+    submit_games,
 )
 from gpec.explainers._paired_regression import Design, draw_design
 from gpec.explainers.attribution import Attribution
@@ -26,36 +26,35 @@ __all__ = ["KernelShap"]
 _AUTO = 512
 
 
-class KernelShap(CountsCoalitions):
+class KernelShap(CoalitionExplainer):
     """KernelSHAP of the model's probabilities or log-odds, for all rows and classes together.
 
-    Interventional Shapley values: a coalition ``S`` of features is worth the model's mean probability when the others
-    come from the background rows, ``v(S) = mean_b p(x_S, b_notS)``; the values of a row add to
-    ``p(x) - base_values``. With ``link="logit"`` log-odds take the place of ``p``. They solve a weighted least squares
+    Interventional Shapley values: the value of a coalition ``S`` is the model's mean probability when the features
+    outside it come from the background rows, ``v(S) = mean_b p(x_S, b_notS)``. The values of a row add up to
+    ``p(x) - base_values``. With ``link="logit"``, ``p`` is replaced by log-odds. They solve a weighted least squares
     problem over coalitions, drawn together with their complements, stratified by size and without replacement (Lundberg
     & Lee 2017; Covert & Lee 2021).
 
-    Shapley values are linear in the game, so those of the mean over ``B`` background rows are the mean of those against
-    each one; each has a regression on coalitions of its own, so that their errors average out. ``n_samples`` coalitions
-    for each are a budget of ``n_samples * B`` model rows for an explained row. Features in which a background row
-    equals ``x`` have no say in the game with it: if only ``m`` differ, ``2^m - 2`` coalitions tell all. Background rows
-    for which this costs no more than an equal share of what is left of the budget are solved exactly, the cheapest
-    first. Where all are, the values are exact and their variance is 0. No background row is ever left out.
+    Shapley values are linear in the game, so the values for the mean over ``B`` background rows are the mean of the
+    values for each background row. Each has its own regression on its own coalitions, so that their errors average out.
+    The budget is ``n_samples * B`` model rows for an explained row. Features in which a background row equals ``x`` are
+    not players in the game with it: if ``m`` features differ, ``2^m - 2`` coalitions give the exact solution. A
+    background row is solved exactly if this costs no more than an equal part of the remaining budget, the cheapest
+    first. If all are, the values are exact and their variance is 0. All background rows are used.
 
     Parameters
     ----------
     n_samples : int or "auto"
-        Coalitions for each background row, on average; "auto" is ``2 d + 512``, a quarter of
-        shap's, with 0.4 to 0.7 times its error on the data sets tried. At least about ``4 d`` are used.
+        Coalitions for each background row, on average; "auto" is ``2 d + 512``, a quarter of shap's, with 0.4 to 0.7
+        times its error on the data sets tried. At least about ``4 d`` are used.
     link : {"identity", "logit"}
-        Explain probabilities or log-odds. The mean over background rows is that of log-odds; shap's KernelExplainer
-        takes the log-odds of the mean probability, a game that is not the mean of games and has other values.
+        Explain probabilities or log-odds. Log-odds are averaged over background rows. shap's KernelExplainer uses the
+        log-odds of the mean probability instead, which is a different game with different values.
 
     Notes
     -----
-    The variance is that of the draw of coalitions, with the pair as its unit: the sum over sizes of the variance of the
-    pairs' influence on the regression, each pair's residual taken from the regression without it, corrected for
-    drawing from finitely many pairs.
+    The variance is over random pairs of coalitions: the sum over sizes of the variance of the pairs' influence on the
+    regression, with leave-one-out residuals and the finite population correction.
 
     Examples
     --------
@@ -74,7 +73,7 @@ class KernelShap(CountsCoalitions):
         self._game = MaskedModel(self.outputs_of, background)
         d = background.shape[1]
         self._budget = 2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples)
-        # else it depends on how many features of the row differ from the background
+        # otherwise it depends on the number of features in which the row differs from the background
         self.stochastic = False if d <= 60 and 2**d - 2 <= self._budget else None
 
     def model_rows(self, Z: FloatArray) -> int:
@@ -88,19 +87,19 @@ class KernelShap(CountsCoalitions):
         variance = np.zeros_like(values)
         for i, (x, seed) in enumerate(zip(Z, seeds, strict=True)):
             exact, others, share = _split(game.differs(x), self._budget)
-            put_enumeration(queue, i, answers[i], exact, values[i])
+            submit_enumeration(queue, i, answers[i], exact, values[i])
             rng = stream(seed, "perturbations")
             for some, players in games(queue, i, others, share):
                 design = draw_design(players.shape[1], share, len(some), rng)
                 add = _Adder(game, some, players, design, answers[i], values[i], variance[i])
-                put_games(queue, i, some, players, design.masks, add)
+                submit_games(queue, i, some, players, design.masks, add)
         queue.flush()
         return Attribution(values, variance, np.broadcast_to(game.base, answers.shape))
 
 
 @dataclass(frozen=True, eq=False)
 class _Adder:
-    """Adds the values of some games to those of the explained row when the coalitions' values are there."""
+    """Solves some games from the values of their coalitions, and adds the result to the explained row's values."""
 
     game: MaskedModel
     references: IntArray
@@ -119,9 +118,9 @@ class _Adder:
 
 
 def _split(differs: BoolArray, budget: int) -> tuple[IntArray, IntArray, int]:
-    """Background rows to enumerate, the others, and how many coalitions each of the others can have.
+    """Background rows to enumerate, the others, and the number of coalitions for each of the others.
 
-    ``differs (B, d)`` tells in which features each differs; ``budget`` is coalitions for each on average.
+    ``differs (B, d)`` marks the features in which each differs; ``budget`` is the mean number of coalitions for each.
     """
     cost = enumeration_cost(differs)
     order = np.argsort(cost, kind="stable")

@@ -1,4 +1,4 @@
-"""Attributions together with the explainer's noise (Eq. 3)."""
+"""Attributions and the explainer's noise variance (Eq. 3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = ("auto", *RESAMPLED, "none")
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse a ``noise`` that can never be used."""
+    """Raise for an invalid ``noise``."""
     if isinstance(noise, str):
         if noise not in _NAMES:
             raise InputError(f"noise={noise!r} is not one of {_NAMES}, a number or an array.")
@@ -32,7 +32,7 @@ def check_noise(noise: Any) -> None:
 
 
 def check_noise_shape(noise: Any, n: int, d: int) -> None:
-    """Refuse a ``noise`` array that fits attributions of ``n`` rows and ``d`` features for no number of classes."""
+    """Raise for a ``noise`` array that does not fit attributions of ``n`` rows and ``d`` features."""
     if isinstance(noise, str):
         return
     shape = np.shape(noise)
@@ -53,13 +53,14 @@ def observe(
 ) -> Attribution:
     """Attributions ``(n, d, c)`` of encoded rows, and their variance if the explainer or resampling gives one.
 
-    With ``noise="resample"`` the values are the mean over ``n_resamples`` runs of distinct seeds and the variance is
-    that of the mean: the runs' variance (ddof 1) divided by their number. With ``"resample-paper"`` the values are
-    those of the first run and the variance is Eq. 3 as it stands: the mean squared deviation of the runs (ddof 0).
+    With ``noise="resample"`` the values are the mean over ``n_resamples`` runs with distinct seeds. The variance is
+    that of the mean: the variance of the runs (ddof 1) divided by their number. With ``"resample-paper"`` the values
+    are those of the first run, and the variance is Eq. 3: the mean squared deviation of the runs (ddof 0).
 
-    An explainer that says it is deterministic runs once. Its variance is then its own, where it has one (resampling
-    cannot see what training left open), else 0. One that does not know runs as often as one that is stochastic: whether
-    two runs of a row agree may be chance, and must not depend on the rows beside it.
+    A deterministic explainer (``stochastic`` is False) runs once. Its variance is then its own, if it has one
+    (resampling does not show the uncertainty from training), else 0. An explainer with ``stochastic=None`` runs as
+    often as a stochastic one: two equal runs of a row can be a coincidence, and the number of runs must not depend on
+    the other rows.
     """
     repeats = _resampled(noise) and explainer.stochastic is not False
     first = explainer.explain(Z, seed=seed, n_runs=n_resamples if repeats else 1, execution=execution)
@@ -70,7 +71,7 @@ def observe(
         return Attribution(first.values, own, first.base_values)
     others = (explainer.explain(Z, seed=seed, run=run, execution=execution) for run in range(1, n_resamples))
     runs = np.stack((first.values, *(other.values for other in others)))
-    same = (runs == first.values).all(axis=0)  # the mean of equal numbers may be off by a rounding
+    same = (runs == first.values).all(axis=0)  # the mean of equal numbers can have a rounding error
     if noise == "resample-paper":
         return Attribution(first.values, np.where(same, 0.0, runs.var(axis=0)), first.base_values)
     mean, variance = runs.mean(axis=0), runs.var(axis=0, ddof=1) / n_resamples
@@ -80,7 +81,7 @@ def observe(
 def noise_variance(
     noise: Any, attribution: Attribution, explainer: Explainer | None, Z: FloatArray, seed: int
 ) -> tuple[FloatArray, str]:
-    """``U (n, d, c)``, the noise variance of the attributions at the explained rows, and where it comes from."""
+    """``U (n, d, c)``, the noise variance of the attributions of the explained rows, and its source."""
     shape = attribution.values.shape
     if not isinstance(noise, str):
         given = np.asarray(noise, dtype=np.float64)
@@ -100,22 +101,22 @@ def noise_variance(
         return attribution.variance, _source(noise, attribution.variance, explainer)
     if noise == "auto" and explainer is not None and _is_stochastic(explainer, attribution, Z, seed):
         warnings.warn(
-            "The explainer answers differently from run to run but gives no variance, so its noise is not part of the "
+            "The explainer's attributions change from run to run but have no variance, so its noise is not part of the "
             "uncertainty; use noise='resample' to estimate it, or noise='none' to accept this.",
             StochasticExplainerWarning,
-            stacklevel=4,  # the line that called fit, above the stage that observes
+            stacklevel=4,  # the line that called fit
         )
         return np.zeros(shape), "none, though the explainer is stochastic"
     return np.zeros(shape), "none"
 
 
 def _is_stochastic(explainer: Explainer, attribution: Attribution, Z: FloatArray, seed: int) -> bool:
-    """What the explainer says of itself; where it does not know, one row explained again tells."""
+    """Whether the explainer is stochastic; if it does not state it, one row is explained again."""
     if explainer.stochastic is not None:
         return explainer.stochastic
-    again = explainer.explain(Z[:1], seed=seed, run=1).values[0]
+    second = explainer.explain(Z[:1], seed=seed, run=1).values[0]
     size = float(np.abs(attribution.values).max())
-    return bool(np.abs(again - attribution.values[0]).max() > 1e-9 * size)
+    return bool(np.abs(second - attribution.values[0]).max() > 1e-9 * size)
 
 
 def _resampled(noise: Any) -> bool:
@@ -123,10 +124,10 @@ def _resampled(noise: Any) -> bool:
 
 
 def _source(noise: str, variance: FloatArray, explainer: Explainer | None) -> str:
-    asked = None if explainer is None else explainer.stochastic
-    if not _resampled(noise) or (asked is False and variance.any()):
+    stochastic = None if explainer is None else explainer.stochastic
+    if not _resampled(noise) or (stochastic is False and variance.any()):
         return "the explainer's own"
-    return "resampled" if asked or variance.any() else "none, the explainer is deterministic"
+    return "resampled" if stochastic or variance.any() else "none, the explainer is deterministic"
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

@@ -1,8 +1,8 @@
-"""The way from a row to the trees that read it: straight, or through a pipeline that keeps the columns apart.
+"""The input columns of the trees in a model, which may be a pipeline that transforms each column separately.
 
-TreeSHAP explains the columns that the trees see. Where each of them comes from one feature, and no feature has two, a
-coalition of features is a coalition of columns, and the values of the columns are those of the features. The columns of
-a one-hot encoding are not: their Shapley values do not add up to the feature's.
+TreeSHAP explains the input columns of the trees. If each column comes from one feature, and no feature gives two
+columns, the values of the columns are those of the features. This is not so for a one-hot encoding: the Shapley values
+of its columns do not add up to the value of the feature.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sklearn.pipeline import Pipeline
 
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["MixedColumns", "Route", "find_route"]
+__all__ = ["MixedColumns", "TreeInputs", "find_tree_inputs"]
 
-# Transformers of scikit-learn that make one column of each, from that column alone.
-_APART = {
+# Transformers of scikit-learn that transform each column separately, into one column.
+_COLUMNWISE = {
     "Binarizer",
     "KBinsDiscretizer",
     "MaxAbsScaler",
@@ -34,7 +34,7 @@ _APART = {
     "StandardScaler",
     "TargetEncoder",
 }
-# Those that do so only with these settings.
+# Transformers that do so only with these settings.
 _SETTINGS: dict[str, dict[str, Any]] = {
     "FunctionTransformer": {"func": None},
     "KBinsDiscretizer": {"encode": "ordinal"},
@@ -42,22 +42,22 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class MixedColumns(Exception):  # noqa: N818  tells what the step does
-    """A step of a pipeline makes several columns of a feature, or one of several."""
+class MixedColumns(Exception):  # noqa: N818  the name describes the step
+    """A step of a pipeline makes several columns from one feature, or one column from several features."""
 
 
 @dataclass(frozen=True, eq=False)
-class Route:
-    """How rows reach the trees.
+class TreeInputs:
+    """The trees of a model and their input columns.
 
     Attributes
     ----------
     trees : object
         The tree model.
     feature : array of int, shape (p,)
-        The feature that each of the columns before the trees comes from.
+        The feature from which each input column of the trees comes.
     transform : function or None
-        The user's rows to these columns; None if they are the same.
+        Transforms the user's rows into these columns; None if they are the same.
     """
 
     trees: Any
@@ -65,26 +65,26 @@ class Route:
     transform: Callable[[Any], Any] | None = None
 
     def columns(self, rows: Any) -> FloatArray:
-        """The user's rows as the trees see them; a missing value is NaN."""
+        """The input columns of the trees for the user's rows; a missing value is NaN."""
         seen = rows if self.transform is None else self.transform(rows)
         array = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
         if array.shape[1:] != self.feature.shape:
-            raise MixedColumns("its steps leave out columns")
+            raise MixedColumns("its steps drop columns")
         return array
 
 
-def find_route(model: Any, d: int) -> Route:
-    """How rows of ``d`` features reach the trees of a model."""
+def find_tree_inputs(model: Any, d: int) -> TreeInputs:
+    """The trees of a model and their input columns, for rows of ``d`` features."""
     if hasattr(model, "best_estimator_"):  # a search over parameters
-        return find_route(model.best_estimator_, d)
+        return find_tree_inputs(model.best_estimator_, d)
     if not isinstance(model, Pipeline):
-        return Route(model, np.arange(d))
+        return TreeInputs(model, np.arange(d))
     steps, first = model[:-1], _sources(model[:-1], d)
-    last = find_route(model.steps[-1][1], len(first))
+    last = find_tree_inputs(model.steps[-1][1], len(first))
     further = last.transform
     if len(steps) == 0:
         return last
-    return Route(
+    return TreeInputs(
         last.trees,
         first[last.feature],
         steps.transform if further is None else lambda rows: further(steps.transform(rows)),
@@ -92,7 +92,7 @@ def find_route(model: Any, d: int) -> Route:
 
 
 def _sources(step: Any, d: int, name: str = "") -> IntArray:
-    """The input column that each output column of a transformer comes from."""
+    """The input column from which each output column of a transformer comes."""
     kind = type(step).__name__
     if step is None or isinstance(step, str):
         return np.arange(0 if step == "drop" else d)
@@ -105,11 +105,11 @@ def _sources(step: Any, d: int, name: str = "") -> IntArray:
         return _sources_of_columns(step, d)
     if isinstance(step, SelectorMixin):
         return np.asarray(step.get_support(indices=True), dtype=np.int64)
-    ours = type(step).__module__.startswith("sklearn.") and (kind in _APART or kind in _SETTINGS)
+    ours = type(step).__module__.startswith("sklearn.") and (kind in _COLUMNWISE or kind in _SETTINGS)
     settings = _SETTINGS.get(kind, {})
     several = getattr(step, "target_type_", "") == "multiclass"  # of a TargetEncoder: a column for each class
     if not ours or several or any(getattr(step, key) != value for key, value in settings.items()):
-        raise MixedColumns(f"its step {name!r} ({kind}) does not make one column of each feature")
+        raise MixedColumns(f"its step {name!r} ({kind}) does not make exactly one column from each feature")
     return np.arange(d)
 
 
@@ -119,7 +119,7 @@ def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
         taken = _indices(columns, list(getattr(step, "feature_names_in_", [])), d)
         where, sources = step.output_indices_[name], taken[_sources(transformer, len(taken), name)]
         if len(sources) != where.stop - where.start:
-            raise MixedColumns(f"its step {name!r} leaves out columns")
+            raise MixedColumns(f"its step {name!r} drops columns")
         if len(sources):
             parts[where.start] = sources
     found = np.concatenate([parts[start] for start in sorted(parts)])
