@@ -64,7 +64,7 @@ def test_points_with_categories():
         (np.zeros((12, 2)), InputError, "boundary has 2 features, but X has 3"),
         (np.zeros((9, 3)), InputError, "boundary has 9 points, but at least 10 are needed"),
         (np.zeros(3), InputError, "boundary must have 2 dimensions"),
-        (np.full((10, 3), 1e300), InputError, "boundary row 0 lies too far"),
+        (np.full((10, 3), 1e300), InputError, "boundary row 0 is too far"),
     ],
 )
 def test_what_is_refused(boundary, error, message):

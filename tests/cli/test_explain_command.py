@@ -202,7 +202,7 @@ def test_tables_without_pyarrow(tmp_path, ending, monkeypatch):
         ("x.csv", "", "cannot be read"),
         ("x.parquet", "nonsense", "cannot be read"),
         ("x.feather", "nonsense", "cannot be read"),
-        ("x.xlsx", "nonsense", "not a kind of table"),
+        ("x.xlsx", "nonsense", "not a supported kind of table"),
         (None, "", "There is no file"),
     ],
 )

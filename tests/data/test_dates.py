@@ -158,7 +158,9 @@ def test_dates_as_objects_are_refused_unless_named(value):
 
 
 def test_a_column_of_dates_is_no_category():
-    with pytest.raises(InputError, match="categorical_features has 'day', a column of dates, which count as numbers"):
+    with pytest.raises(
+        InputError, match="categorical_features has 'day', a column of dates, which are treated as numbers"
+    ):
         Schema.learn(dates(), categorical_features=["day"])
 
 

@@ -219,7 +219,7 @@ def test_text_column_without_categories_is_refused():
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), InputError, "several columns named 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=[1, "1"]), InputError, "several columns named '1'"),
         (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InputError, r"masked values; .*filled\(np\.nan\)"),
-        ([[1e308], [-1e308]], InputError, "row 0 lies too far"),
+        ([[1e308], [-1e308]], InputError, "row 0 is too far"),
     ],
 )
 def test_bad_rows_are_refused_by_name(X, error, message):
@@ -435,5 +435,5 @@ def test_extreme_scales_side_by_side():
 def test_a_row_too_far_away_is_refused_by_name():
     schema, _ = Schema.learn(np.random.default_rng(0).normal(size=(20, 2)) * 1e-150)
     far = schema.encode([[0.0, 0.0], [1e10, 0.0]])
-    with pytest.raises(InputError, match=r"^X_explained row 1 lies too far"):
+    with pytest.raises(InputError, match=r"^X_explained row 1 is too far"):
         schema.embed(far, "X_explained")

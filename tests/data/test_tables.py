@@ -120,7 +120,7 @@ def test_other_polars_objects(make, message):
 
 @pytest.mark.parametrize("column", [[[1], [2]], [{"a": 1}, {"a": 2}], [b"a", b"b"]])
 def test_polars_columns_that_are_no_features(column):
-    with pytest.raises(InputError, match=r"column 'odd' is of the polars type .*neither number, text nor date"):
+    with pytest.raises(InputError, match=r"column 'odd' has the polars type .*neither number, text nor date"):
         Schema.learn(pl.DataFrame({"odd": pl.Series(column)}))
 
 

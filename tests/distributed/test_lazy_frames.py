@@ -119,7 +119,7 @@ def test_wrong_calls(fitted, rows, make_auto, tmp_path):
         fitted.explain(frame.to_dask_array())
     with pytest.raises(
         ParameterTypeError,
-        match=r"X is a Dask DataFrame, of which only explain takes all rows",
+        match=r"X is a Dask DataFrame, which only explain accepts",
     ):
         make_auto().fit(frame)
 

@@ -110,7 +110,7 @@ def test_text_in_place_of_numbers_is_one_reason_for_all_rows(fitted, rows, tmp_p
     assert run.n_failed == 101
     (reason,) = pd.read_parquet(target / "a.parquet")["error"].unique()
     assert "is not numeric" in reason
-    assert "turn it into numbers" in reason
+    assert "convert it to numbers" in reason
 
 
 # Interrupted work

@@ -347,7 +347,7 @@ def test_the_predicted_change_follows_the_true_one(make_auto, X):
         (lambda rows: np.full((len(rows), 2, 3), np.nan), InputError, "similar"),
         (lambda rows: np.zeros((len(rows), 2, 5)), InputError, "similar"),
         (lambda rows: rows[: len(rows) // 2], InputError, "similar"),
-        (lambda rows: [rows], InputError, "returned nothing but row 0 itself"),
+        (lambda rows: [rows], InputError, "returned only row 0 itself"),
         (lambda rows: None, (InputError, ParameterTypeError), "similar"),
     ],
     ids=range(14),
@@ -363,7 +363,7 @@ def test_what_similar_cannot_be(make_auto, X, similar, error, words):
 
 
 def test_measurement_error_of_a_category(make_auto, mixed):
-    with pytest.raises(InputError, match="'colour', a column of categories"):
+    with pytest.raises(InputError, match="'colour', a categorical column"):
         make_auto(mixed.model, "kernelshap", similar=MeasurementError({"colour": 1.0})).fit(mixed.frame)
 
 

@@ -177,7 +177,8 @@ def test_labels_of_a_number():
 )
 def test_trees_of_a_logarithm(build):
     with pytest.raises(
-        ExplainerError, match=r"add up to a value that is off by .* \(trees that add up to its logarithm"
+        ExplainerError,
+        match=r"add up to a value that is off by .* reasons: trees that add up to its logarithm",
     ):
         answer_of("tree", build().fit(X, np.abs(Y)))
 

@@ -185,7 +185,7 @@ def hist_of_categories():
 SEVERAL = (
     "with several classes boosted trees add up to margins, which shap converts neither to probabilities nor to log-odds"
 )
-OFF = r"shap does not read its trees correctly .* off by 0\.\d+ .*"
+OFF = r"shap does not read its trees correctly.* off by 0\.\d+ .*"
 CATEGORIES = "it splits on categories, which shap does not support"
 TEXT = "it uses columns that are not numbers, which shap does not support"
 UNREADABLE = "shap cannot read its trees"

@@ -241,7 +241,7 @@ def test_skops_makes_no_type_that_is_not_named(tmp_path):
     skops.dump(fitted, tmp_path / "m.skops")
     with pytest.raises(InputError, match=r"safe: test_model_files.doubled; if you trust") as refusal:
         load_model(tmp_path / "m.skops")
-    (name,) = str(refusal.value).partition("harmless: ")[2].partition(";")[0].split(", ")
+    (name,) = str(refusal.value).partition("safe: ")[2].partition(";")[0].split(", ")
     model = load_model(tmp_path / "m.skops", trust_types=[name])
     np.testing.assert_array_equal(model.predict_proba(NUMBERS), fitted.predict_proba(NUMBERS))
 

@@ -148,7 +148,7 @@ def test_parameters_and_clone():
 def test_too_large_an_error_is_left_to_the_embedding():
     schema, Z = Schema.learn(np.array([[1e3], [2e3]]))
     rows = MeasurementError({0: 1.7e308}).learn(schema, Z, 0).rows(Z)
-    with pytest.raises(InputError, match=r"similar row \d+ lies too far from the rest"):
+    with pytest.raises(InputError, match=r"similar row \d+ is too far from the others"):
         schema.embed(rows[:, 0], "similar")
 
 
@@ -160,7 +160,7 @@ def test_too_large_an_error_is_left_to_the_embedding():
         ({}, InputError, "std={} names no column; give at least one, for instance {'glucose': 5.0}."),
         ({"sugar": 1.0}, InputError, "std has 'sugar', which is not a column of X; columns are ['glucose', 'sex',"),
         ({9: 1.0}, InputError, "std has column 9, but X has 5 columns."),
-        ({"sex": 1.0}, InputError, "std has 'sex', a column of categories, which has no standard deviation;"),
+        ({"sex": 1.0}, InputError, "std has 'sex', a categorical column, which has no standard deviation;"),
         ({"glucose": 0.0}, InputError, "std['glucose']=0.0 must be a finite number greater than 0."),
         ({"glucose": -1}, InputError, "std['glucose']=-1 must be a finite number greater than 0."),
         ({"glucose": float("nan")}, InputError, "std['glucose']=nan must be a finite number greater than 0."),
@@ -171,7 +171,7 @@ def test_too_large_an_error_is_left_to_the_embedding():
         ({"seen": 1.0}, ParameterTypeError, "std['seen']=1.0 must be a duration, for instance pd.Timedelta(days=1),"),
         ({"seen": pd.Timedelta(0)}, InputError, "must be a duration greater than 0."),
         ({"seen": np.timedelta64("NaT", "ns")}, InputError, "must be a duration greater than 0."),
-        ({"seen": np.timedelta64(1, "Y")}, InputError, "is no fixed duration; give it in days or seconds."),
+        ({"seen": np.timedelta64(1, "Y")}, InputError, "is not a fixed duration; give it in days or seconds."),
     ],
 )
 def test_wrong_deviations(learned, std, kind, words):

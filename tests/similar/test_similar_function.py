@@ -154,7 +154,11 @@ def raises(X):
         (lambda X: X[:0], InputError, "similar(X) has 0 rows; at least 1 is needed."),
         (lambda X: X[:, :2], InputError, "similar(X) has 2 features, but 3 are expected"),
         (lambda X: steps(X)[:, :, :2], InputError, "similar(X) has 2 features, but 3 are expected"),
-        (lambda X: X[1:], InputError, "returned 2 rows for 3 rows; it must return as many similar rows for each."),
+        (
+            lambda X: X[1:],
+            InputError,
+            "returned 2 rows for 3 rows; it must return the same number of similar rows for each.",
+        ),
         (lambda X: np.ones((2, 4, 3)), InputError, "returned an array of shape (2, 4, 3) for 3 rows; its first axis"),
         (lambda X: np.ones((3, 0, 3)), InputError, "returned an array of shape (3, 0, 3) for 3 rows;"),
         (lambda X: [X + 1, X[:2]], InputError, "returned a list whose table 1 has 2 rows for 3 rows; each must have"),
@@ -163,9 +167,9 @@ def raises(X):
         (lambda X: X + np.inf, InputError, "similar(X) is infinite in row 0, column 'x0'"),
         (lambda X: X + 1j, InputError, "similar(X) has complex numbers"),
         (lambda X: np.full(X.shape, "a"), InputError, "similar(X) column 'x0' is not numeric in row 0"),
-        (lambda X: X, InputError, "returned nothing but row 0 itself for that row; return rows that differ from it."),
-        (lambda X: [X, X.copy()], InputError, "returned nothing but row 0 itself"),
-        (lambda X: X + np.array([[0], [0], [1]]), InputError, "returned nothing but row 0 itself"),
+        (lambda X: X, InputError, "returned only row 0 itself for that row; return rows that differ from it."),
+        (lambda X: [X, X.copy()], InputError, "returned only row 0 itself"),
+        (lambda X: X + np.array([[0], [0], [1]]), InputError, "returned only row 0 itself"),
         (raises, InputError, "similar=raises raised KeyError: 'no such patient.'."),
     ],
 )
@@ -184,13 +188,13 @@ def test_unknown_category():
 
 def test_missing_where_missing_is_the_row_itself():
     frame = pd.DataFrame({"x": [np.nan, 1.0], "y": [0.0, 1.0]})
-    with pytest.raises(InputError, match="returned nothing but row 0 itself"):
+    with pytest.raises(InputError, match="returned only row 0 itself"):
         learned(lambda X: X.assign(x=X["x"] + 1), frame)
 
 
 def test_another_number_of_rows_later():
     _, Z, answers = learned(lambda X: [X + k for k in range(1, 3 if len(X) < 10 else 4)])
-    with pytest.raises(InputError, match=r"returned 3 similar rows for each row, and 2 before; it must always return"):
+    with pytest.raises(InputError, match=r"returned 3 similar rows for each row, and 2 before; the number must always"):
         answers.rows(Z)
 
 
@@ -222,7 +226,7 @@ def test_a_file_keeps_the_name_only(tmp_path):
     assert state["kind"] == "function"
     again = from_state(SimilaritySampler, state, schema=schema)
     assert again.phrase == answers.phrase == "the row that the function 'Shift' makes of it"
-    with pytest.raises(InputError, match=r"came from the function 'Shift', which a file cannot keep; pass it again as"):
+    with pytest.raises(InputError, match=r"came from the function 'Shift', which cannot be saved in a file; pass it"):
         again.rows(Z)
     assert again.with_function(Shift()).rows(Z).tobytes() == answers.rows(Z).tobytes()
     with pytest.raises(InputError, match="returned 2 similar rows for each row, and 1 before"):

@@ -1,4 +1,4 @@
-"""How the user's rows look, and what kernels see of them."""
+"""The user's tables, their columns and scales, and the rows that kernels use."""
 
 from gpec.data._columns import same_values
 from gpec.data.groups import Groups

@@ -16,7 +16,7 @@ __all__ = ["check_background"]
 
 
 def check_background(background: Any, schema: Schema, Z: FloatArray, seed: int) -> FloatArray:
-    """Encoded background rows: as many of ``Z`` as a number says, or the rows given."""
+    """Encoded background rows: a number of random rows of ``Z``, or the given rows."""
     if isinstance(background, (int, np.integer)) and not isinstance(background, bool):
         count = check_count("background", background)
         return Z if count >= len(Z) else Z[stream(seed, "background").permutation(len(Z))[:count]]

@@ -1,4 +1,4 @@
-"""Columns as users hand them over: which are categories, how they become numbers, when two values are the same."""
+"""Columns of user tables: detection of categories, conversion to numbers, equality of values."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ __all__ = [
     "sorted_unique",
 ]
 
-_NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal"}  # as pandas calls what objects may be
+_NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal"}  # pandas' names of inferred types
 _DATES = {"date", "datetime", "datetime64", "timedelta", "timedelta64"}
 
-# What stands for a missing value among Python objects.
+# Python objects that mark a missing value, by their text.
 MARKERS: dict[str, Any] = {"None": None, "nan": float("nan"), "<NA>": pd.NA, "NaT": pd.NaT}
 
 
 def same_values(A: Any, B: Any) -> BoolArray:
-    """Where two arrays are equal; a missing value equals a missing value."""
+    """Whether the elements of two arrays are equal; two missing values are equal."""
     A, B = np.broadcast_arrays(np.asarray(A), np.asarray(B))
     if A.dtype.kind in "fiub" and B.dtype.kind in "fiub":
         return np.asarray((A == B) | ((A != A) & (B != B)), dtype=bool)
-    lacks_a, lacks_b = pd.isna(A), pd.isna(B)
-    same = np.asarray(lacks_a & lacks_b, dtype=bool)
-    known = ~(lacks_a | lacks_b)
+    missing_a, missing_b = pd.isna(A), pd.isna(B)
+    same = np.asarray(missing_a & missing_b, dtype=bool)
+    known = ~(missing_a | missing_b)
     dates = A.dtype.kind == B.dtype.kind and A.dtype.kind in "mM"
     same[known] = A[known] == B[known] if dates else A[known].astype(object) == B[known].astype(object)
     return same
 
 
 def numbers(column: Any, column_name: str, name: str) -> FloatArray:
-    """A column of numbers as floats, its missing values as NaN. Text stays text, even if it looks like a number."""
+    """A column of numbers as floats, with missing values as NaN. Text raises, even if it looks like a number."""
     if is_date(column.dtype):
         raise InputError(f"{name} column '{column_name}' holds dates ({column.dtype}), where fit had numbers.")
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind in "mM":
         raise InputError(
-            f"{name} column '{column_name}' holds dates of the type {column.dtype}; turn it into dates of pandas: "
+            f"{name} column '{column_name}' holds dates of the type {column.dtype}; convert it to dates of pandas: "
             ".astype('datetime64[us]') or 'timedelta64[us]'."
         )
     if pd.api.types.is_complex_dtype(column.dtype):
@@ -74,7 +74,7 @@ def numbers(column: Any, column_name: str, name: str) -> FloatArray:
             result[row] = float(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
-                f"{name} column '{column_name}' is not numeric in row {row} ({error}); turn it into numbers or, if it "
+                f"{name} column '{column_name}' is not numeric in row {row} ({error}); convert it to numbers or, if it "
                 "holds categories, fit a pandas DataFrame or name it in categorical_features."
             ).at(f" in row {row}") from error
     return result
@@ -86,7 +86,7 @@ def as_series(column: Any) -> pd.Series[Any]:
 
 
 def nullable(values: FloatArray, dtype: Any) -> Any:
-    """Floats as pandas' nullable type: the column's own if it holds them exactly, else floats."""
+    """Floats as a nullable type of pandas: the column's own if it represents them exactly, else floats."""
     absent = np.isnan(values)
     filled = np.where(absent, 0.0, values)
     with np.errstate(all="ignore"):
@@ -97,16 +97,16 @@ def nullable(values: FloatArray, dtype: Any) -> Any:
 
 
 def sorted_unique(column: pd.Series[Any]) -> npt.NDArray[Any]:
-    """The values that occur, in their order, without missing ones."""
+    """The distinct values, sorted, without missing values."""
     values = column.dropna().unique()
     try:
         return np.asarray(pd.Index(values).sort_values())
-    except TypeError:  # mixed types have no order of their own
+    except TypeError:  # values of mixed types cannot be compared
         return np.asarray(sorted(values, key=lambda value: (type(value).__name__, str(value))), dtype=object)
 
 
 def marker_of(column: pd.Series[Any]) -> str:
-    """The word for what stands for a missing value in a column of objects: the first there is."""
+    """The text of the first missing value in a column of objects, a key of ``MARKERS``."""
     absent = np.flatnonzero(column.isna().to_numpy())
     word = str(column.iloc[int(absent[0])]) if len(absent) else "nan"
     return word if word in MARKERS else "nan"
@@ -115,12 +115,12 @@ def marker_of(column: pd.Series[Any]) -> str:
 def missing_value(name: str, row: int, column_name: str) -> InputError:
     return InputError(
         f"{name} has a missing value in row {row}, column '{column_name}', which had none in the rows given to fit, so "
-        "the model may not take one there; impute it, or fit again with rows that lack it."
+        "the model may not support it; impute it, or fit again with rows where it is missing."
     ).at(f" row {row},")
 
 
 def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: Any, *, is_frame: bool) -> list[int]:
-    """Indices of the columns that are categories: those chosen, and in a frame those that are not numbers."""
+    """Indices of the categorical columns: those chosen, and in a DataFrame those that are not numbers."""
     automatic = [j for j, column in enumerate(columns) if is_frame and _is_category(column)]
     if isinstance(chosen, str):
         if chosen != "auto":
@@ -140,15 +140,15 @@ def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: 
         for j in named:
             if is_date(columns[j].dtype):
                 raise InputError(
-                    f"categorical_features has '{names[j]}', a column of dates, which count as numbers; leave it out, "
-                    "or turn it into text."
+                    f"categorical_features has '{names[j]}', a column of dates, which are treated as numbers; leave it "
+                    "out, or convert it to text."
                 )
         indices = sorted(set(named) | set(automatic))
         automatic = sorted(set(automatic) - set(named))
     for j in automatic:
         if columns[j].dtype == object and pd.api.types.infer_dtype(columns[j], skipna=True) in _DATES:
             raise InputError(
-                f"X column '{names[j]}' holds dates as Python objects; turn it into a column of dates with "
+                f"X column '{names[j]}' holds dates as Python objects; convert it to a column of dates with "
                 "pd.to_datetime or pd.to_timedelta, or name it in categorical_features."
             )
     return indices

@@ -1,4 +1,4 @@
-"""Dates and durations as numbers: whole units of the column's own type, from the earliest one in fit."""
+"""Dates and durations as numbers: units of the column's own type since the earliest date in fit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpec.typing import FloatArray, IntArray
 __all__ = ["as_dates", "date_numbers", "date_origin", "day_of", "is_date"]
 
 _NONE = np.iinfo(np.int64).min  # NaT
-_FAR = 2.0**62  # beyond this, differences of ticks may overflow
-_LAST = np.nextafter(2.0**63, 0)  # the last tick that a float can name
+_FAR = 2.0**62  # beyond this, differences of ticks can overflow
+_LAST = np.nextafter(2.0**63, 0)  # the largest tick that a float can represent
 
 
 def is_date(dtype: Any) -> bool:
@@ -24,7 +24,7 @@ def is_date(dtype: Any) -> bool:
 
 
 def day_of(dtype: Any) -> float:
-    """Units in a day."""
+    """Number of units in a day."""
     unit: Any = _unit(dtype)
     return float(np.timedelta64(1, "D") / np.timedelta64(1, unit))
 
@@ -49,7 +49,7 @@ def date_numbers(column: Any, dtype: Any, origin: int, column_name: str, name: s
 
 
 def as_dates(values: FloatArray, dtype: Any, origin: int) -> Any:
-    """The dates that are so many units after ``origin``, rounded to whole units."""
+    """The dates ``values`` units after ``origin``, rounded to whole units."""
     absent = np.isnan(values)
     since = np.rint(np.where(absent, 0.0, values))
     near = np.abs(since) < _FAR
@@ -74,7 +74,7 @@ def _ticks(column: Any, dtype: Any, column_name: str, name: str) -> IntArray:
     if isinstance(values.dtype, pd.DatetimeTZDtype) != isinstance(dtype, pd.DatetimeTZDtype):
         raise InputError(f"{where} holds {values.dtype}, where fit had {dtype}; give both a time zone, or neither.")
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
-        array: npt.NDArray[Any] = column  # as it is: pandas has fewer units
+        array: npt.NDArray[Any] = column  # not converted: pandas has fewer units
     elif isinstance(dtype, pd.DatetimeTZDtype):
         array = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     else:

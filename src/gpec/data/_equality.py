@@ -1,4 +1,4 @@
-"""Encoded rows, whose missing values are NaN: when two are the same."""
+"""Equality of encoded rows, whose missing values are NaN."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["contents_of", "unique_rows"]
 
 
 def contents_of(Z: FloatArray) -> list[bytes]:
-    """For each row the same bytes wherever it comes from: there is one zero and one missing value."""
+    """The bytes of each row, equal for equal rows: -0 becomes 0, and all missing values have the same bits."""
     return [row.tobytes() for row in np.where(np.isnan(Z), np.nan, Z + 0.0)]
 
 
 def unique_rows(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The distinct ones of encoded rows, sorted, and how often each occurs."""
-    # NumPy takes no two NaN for the same; infinite numbers, which do, are not among encoded rows
+    """The distinct encoded rows, sorted, and their counts."""
+    # NumPy treats two NaN as different; encoded rows have no infinite numbers
     rows, counts = np.unique(np.where(np.isnan(Z), np.inf, Z), axis=0, return_counts=True)
     rows[np.isinf(rows)] = np.nan
     return rows, np.asarray(counts, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Columns by the labels, positions and names that users give."""
+"""Lookup of columns by label, position or name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["column_of"]
 
 
 def column_of(name: str, value: Any, schema: Schema) -> int:
-    """The index of a column: its own label, else its position, else its name."""
+    """The index of a column given by its label, else its position, else its name."""
     place = {label: j for j, label in enumerate(schema.labels or ())}
     if isinstance(value, Hashable) and value in place:
         return place[value]

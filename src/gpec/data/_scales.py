@@ -1,4 +1,4 @@
-"""Where the values of a column lie, and how far they spread."""
+"""Centre and scale of columns."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpec.typing import FloatArray
 
 __all__ = ["column_moments", "mismatch_scale", "robust_moments"]
 
-_TAIL = 0.01  # share of the values at either end that is drawn in to its neighbour
-_BLOCK = 64  # columns copied at a time: along a column, rows lie far apart in memory
-_FEWEST = 20  # rows from which on there is at least one such value
+_TAIL = 0.01  # fraction of the values at each end that is winsorised
+_BLOCK = 64  # columns copied at a time, as the values of a column are far apart in memory
+_FEWEST = 20  # rows for which at least one value at each end is winsorised
 
 
 def column_moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each column, the latter 1 where it does not vary; missing values do not count."""
-    holes = np.isnan(Z).any(axis=0)
-    if not holes.any():
+    """Mean and standard deviation (1 for a constant) of each column, without missing values."""
+    has_missing = np.isnan(Z).any(axis=0)
+    if not has_missing.any():
         return _moments(Z)
     center, scale = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
-    center[~holes], scale[~holes] = _moments(Z[:, ~holes])
-    for j in np.flatnonzero(holes):
+    center[~has_missing], scale[~has_missing] = _moments(Z[:, ~has_missing])
+    for j in np.flatnonzero(has_missing):
         known = Z[~np.isnan(Z[:, j]), j]
         if len(known):
             center[[j]], scale[[j]] = _moments(known[:, None])
@@ -32,10 +32,10 @@ def column_moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def robust_moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each column after its tails were drawn in (winsorised).
+    """Winsorised mean and standard deviation of each column.
 
-    The hundredth part of the values at either end, and at least one from twenty rows on, takes the value of its inner
-    neighbour. Where nothing else varies, the plain moments are given.
+    One percent of the values at each end, and at least one value for twenty or more rows, is replaced by the next inner
+    value. If the other values do not vary, these are the plain moments.
     """
     center, scale = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
     for start in range(0, Z.shape[1], _BLOCK):
@@ -52,15 +52,18 @@ def robust_moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def mismatch_scale(counts: npt.NDArray[Any]) -> float:
-    """How far apart states that occur so often must lie, for two random rows to differ as in a standardised number."""
+    """The distance between categories for which two random rows differ as much as in a standardised number.
+
+    ``counts`` are the frequencies of the categories.
+    """
     share = counts / counts.sum()
-    mismatch = 1.0 - float(share @ share)  # chance that two rows differ
+    mismatch = 1.0 - float(share @ share)  # probability that two rows differ
     return math.sqrt(2.0 / mismatch) if mismatch > 0 else 1.0
 
 
 def _moments(Z: FloatArray) -> tuple[FloatArray, FloatArray]:
     largest = np.abs(Z).max(axis=0)
-    unit = np.where(largest > 0, largest, 1.0)  # squares of raw values may overflow or vanish
+    unit = np.where(largest > 0, largest, 1.0)  # squares of raw values can overflow or underflow
     reduced = Z / unit
     spread = reduced.std(axis=0)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Tables as users hand them over: what is read, and how; what is refused, and why."""
+"""Reading of user tables into columns, with errors for what is not supported."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Table", "read_table"]
 class Table:
     """The columns of a table.
 
-    ``columns`` are pandas Series, or arrays where the columns have no labels. ``shape`` is that of one row if rows are
-    images. ``polars`` are the words for the types of a polars frame.
+    ``columns`` are pandas Series, or arrays if the columns have no labels. ``shape`` is the shape of one row if rows
+    are images. ``polars`` are the names of the types of a polars DataFrame.
     """
 
     columns: tuple[Any, ...]
@@ -43,7 +43,7 @@ class Table:
                 f"{name} does not have the columns seen in fit (missing: {missing}, unexpected: {extra}); "
                 "pass the same columns."
             )
-        if len(self.labels) != len(labels):  # one of them twice
+        if len(self.labels) != len(labels):  # a duplicate label
             return self
         return replace(self, columns=tuple(self.columns[place[label]] for label in labels), labels=labels, polars=None)
 
@@ -51,7 +51,7 @@ class Table:
 def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Table:
     """The columns of ``X``. A Series is one row if its index has the ``labels`` of the columns seen in fit."""
     package = type(X).__module__.partition(".")[0]
-    if sparse.issparse(X):  # first: one kind of them is a dict
+    if sparse.issparse(X):  # first, as one class of sparse matrices is a dict
         raise ParameterTypeError(f"{name} is a sparse matrix; pass a dense array: {name}.toarray().")
     if X is None or isinstance(X, (str, bytes, dict)):
         raise ParameterTypeError(f"{name} must be a table of rows (array or DataFrame), got {type(X).__name__}.")
@@ -70,8 +70,8 @@ def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Tabl
         return _read_frame(X.to_pandas(), name)
     if package in ("dask", "dask_expr"):
         raise ParameterTypeError(
-            f"{name} is a Dask {type(X).__name__}, of which only explain takes all rows; pass some of them: "
-            f"{name}.sample(frac=0.01).compute(), or {name}[:10_000].compute() of an array."
+            f"{name} is a Dask {type(X).__name__}, which only explain accepts; pass some of its rows: "
+            f"{name}.sample(frac=0.01).compute(), or {name}[:10_000].compute() for an array."
         )
     named = ("columns", "__dataframe__", "__arrow_c_stream__", "__narwhals_dataframe__", "__narwhals_lazyframe__")
     if any(hasattr(X, attribute) for attribute in named):
@@ -103,7 +103,7 @@ def _one_row(X: pd.Series[Any], name: str, labels: tuple[Any, ...] | None) -> pd
 
 
 def _detached(X: Any, name: str) -> Any:
-    """The values of a torch tensor, wherever it is and whether or not it requires a gradient."""
+    """The values of a torch tensor, on any device, with or without a gradient."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)  # another thread may be importing it
     if torch is None or kind is None or not isinstance(X, kind):
@@ -117,7 +117,7 @@ def _flattened(X: Any, name: str) -> tuple[npt.NDArray[Any], tuple[int, ...] | N
     """Rows as vectors, and the shape of one row if it is an image: (height, width) or (channels, height, width)."""
     if np.ma.is_masked(X):
         raise InputError(
-            f"{name} has masked values; if the model takes missing values, pass {name}.filled(np.nan), else impute."
+            f"{name} has masked values; if the model supports missing values, pass {name}.filled(np.nan), else impute."
         )
     try:
         array = np.asarray(X)

@@ -1,4 +1,4 @@
-"""Features that are explained as one."""
+"""Groups of features that get one attribution."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Groups"]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What attributions are about: groups of columns, and the columns that are in none.
+    """The explained features: groups of columns, and single columns that are in no group.
 
-    A group takes the place of its first column.
+    A group has the position of its first column.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Groups:
 
     @property
     def single(self) -> bool:
-        """Whether every column stands for itself."""
+        """Whether no group has more than one column."""
         return all(len(columns) == 1 for columns in self.members)
 
     def add(self, values: FloatArray) -> FloatArray:
@@ -85,12 +85,12 @@ class Groups:
         return np.stack([values[:, columns].sum(axis=1) for columns in self.members], axis=1)
 
     def coordinates(self, schema: Schema) -> tuple[IntArray, ...]:
-        """The columns of :meth:`Schema.embed` that belong to each."""
+        """The columns of :meth:`Schema.embed` that belong to each group."""
         own = schema.coordinates
         return tuple(np.concatenate([own[j] for j in columns]) for columns in self.members)
 
     def data(self, Z: FloatArray, schema: Schema) -> Any:
-        """What was explained, a column for each: values, or for a group words such as "street=3, city=5"."""
+        """The explained values, one column for each group: values, or for a group text such as "street=3, city=5"."""
         if self.single:
             return Z if schema.plain else np.asarray(schema.decode(Z), dtype=object)
         shown = np.asarray(schema.decode(Z), dtype=object).reshape(len(Z), schema.n_features)  # images are flat here

@@ -1,10 +1,10 @@
-"""How the user's rows look, and how far apart two of them are.
+"""The columns of the user's rows, and the embedding that defines distances between rows.
 
-A :class:`Schema` is learned once from the rows given to ``fit``. Inside the package every row is a float64 vector with
-one entry for each original column ("encoded": numbers as they are, categories as integer codes, dates as the time since
-the earliest one, a missing value as NaN). ``decode`` gives the user's model the kind of rows it knows; ``embed`` maps
-encoded rows into the space in which all distances are measured: standardised numbers, one 0/1 coordinate for each
-category, and one more for each column that had missing values.
+A :class:`Schema` is learned from the rows given to ``fit``. Inside the package every row is "encoded": a float64 vector
+with one entry for each original column. Numbers are unchanged, categories are integer codes, dates are the time since
+the earliest one, and missing values are NaN. ``decode`` converts encoded rows back to the format of the user's model.
+``embed`` maps them to the space in which all distances are computed: standardised numbers, one 0/1 coordinate for each
+category, and one more for each column with missing values.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Schema", "column_moments"]
 
-# Squared distances between rows beyond this would overflow.
+# Larger coordinates would make squared distances overflow.
 _LARGEST = 1e151
-# A missing number lies at most this many deviations from the centre of its column, however rare it is.
+# The largest distance of a missing number from the centre of its column, in standard deviations.
 _FARTHEST_MISSING = 4.0
 
 
@@ -53,26 +53,26 @@ class Schema:
     center: Annotated[FloatArray, Shape("column")]  # of the embedding; 0 without standardisation
     scale: Annotated[FloatArray, Shape("column"), Limits(least=0)]  # of categories: the distance between two
     missing: Annotated[BoolArray, Shape("column")]  # columns that had missing values in fit
-    home: Annotated[FloatArray, Shape("column")]  # where a missing number sits, in the units of the column
-    gap: Annotated[FloatArray, Shape("column"), Limits(least=0)]  # its embedded distance from there
-    shape: tuple[int, ...] | None = None  # of one image, where rows are images and not vectors
+    home: Annotated[FloatArray, Shape("column")]  # replaces a missing number, in the units of the column
+    gap: Annotated[FloatArray, Shape("column"), Limits(least=0)]  # the embedded distance of a missing number from there
+    shape: tuple[int, ...] | None = None  # of one image, if rows are images
     origins: dict[int, int] = field(default_factory=dict)  # column of dates -> the earliest, in units of its dtype
-    markers: dict[int, str] = field(default_factory=dict)  # column of objects -> what stands for a missing value
+    markers: dict[int, str] = field(default_factory=dict)  # column of objects -> text of its missing values
     polars: Annotated[tuple[str, ...] | None, Shape("column")] = None  # types of the columns of a polars frame
 
     @classmethod
     def learn(
         cls, X: Any, *, categorical_features: Any = "auto", standardize: bool = True
     ) -> tuple[Schema, FloatArray]:
-        """Learn the columns of ``X``; also return ``X`` encoded."""
+        """The schema of ``X``, and ``X`` encoded."""
         table = read_table(X, "X")
         columns, labels = table.columns, table.labels
         if not columns:
             raise InputError("X has 0 columns; at least 1 is needed.")
         names = tuple(f"x{j}" for j in range(len(columns))) if labels is None else tuple(str(c) for c in labels)
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"X has several columns named {twice!r}; rename them so that each has its own name.")
+            duplicate = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"X has several columns named {duplicate!r}; rename them so that each has its own name.")
         categories: dict[int, pd.Index] = {}
         dtypes: dict[int, Any] = {}
         origins: dict[int, int] = {}
@@ -96,7 +96,7 @@ class Schema:
         )  # fmt: skip
         encoded = schema._encoded(table, "X")
         schema = schema._scaled(encoded, standardize)
-        schema.embed(encoded)  # refuses values whose distances would overflow
+        schema.embed(encoded)  # raises if distances would overflow
         return schema, encoded
 
     @property
@@ -115,11 +115,11 @@ class Schema:
 
     @property
     def plain(self) -> bool:
-        """Whether encoded rows show what the user gave: numbers only, neither categories nor dates."""
+        """Whether encoded rows are the user's values: numbers only, neither categories nor dates."""
         return not self.categories and not self.origins
 
     def encode(self, X: Any, name: str = "X") -> FloatArray:
-        """Check rows given by the user and return them as a new float64 array; missing values are NaN."""
+        """The user's rows, checked and encoded as a new float64 array; missing values are NaN."""
         table = read_table(X, name, self.labels).aligned(self.labels, name)
         if table.shape is not None and table.shape != self.shape:
             expected = f"shape {self.shape}" if self.shape else f"{self.n_features} features"
@@ -130,11 +130,11 @@ class Schema:
                 "to fit."
             )
         encoded = self._encoded(table, name)
-        self._refuse_new_holes(encoded, name)
+        self._refuse_new_missing(encoded, name)
         return encoded
 
     def decode(self, Z: FloatArray) -> Any:
-        """Encoded rows as the user gave them: an array, or a pandas DataFrame with the original columns."""
+        """Encoded rows in the user's format: an array, or a pandas DataFrame with the original columns."""
         values = [self._decoded(Z[:, j], j) for j in range(self.n_features)] if self.dtypes else []
         if self.labels is not None:
             frame = pd.DataFrame({j: values[j] if values else Z[:, j].copy() for j in range(self.n_features)})
@@ -147,27 +147,27 @@ class Schema:
         return rows if self.shape is None else rows.reshape(len(Z), *self.shape)
 
     def for_model(self, Z: FloatArray) -> Any:
-        """As :meth:`decode`, but a polars DataFrame if ``fit`` was given one."""
+        """Like :meth:`decode`, but a polars DataFrame if the rows given to ``fit`` were one."""
         frame = self.decode(Z)
         return frame if self.polars is None else to_polars(frame, self.polars)
 
     def embed(self, Z: FloatArray, name: str = "X") -> FloatArray:
-        """Encoded rows in the space of distances, all finite: numbers, which are missing, 0/1 for each category.
+        """Encoded rows in the space of distances, all finite: numbers, indicators of missing ones, and of categories.
 
-        Two different categories lie ``scale`` apart, whichever they are; missing is one more category. A missing number
-        lies at the centre of its column, and ``gap`` away from there in a coordinate of its own.
+        The distance of any two categories is ``scale``; a missing value is one more category. A missing number is at
+        the centre of its column, with the distance ``gap`` in a separate coordinate.
         """
-        self._refuse_new_holes(Z, name)
-        some, holes = self.continuous, self._holes
-        absent = np.isnan(Z[:, holes])
+        self._refuse_new_missing(Z, name)
+        some, nullable = self.continuous, self._nullable_numbers
+        absent = np.isnan(Z[:, nullable])
         filled = Z
         if absent.any():
             filled = Z.copy()
-            filled[:, holes] = np.where(absent, self.home[holes], Z[:, holes])
+            filled[:, nullable] = np.where(absent, self.home[nullable], Z[:, nullable])
         with np.errstate(over="ignore"):
             values = (filled[:, some] if self.categories else filled) - self.center[some]
             values /= self.scale[some]
-        parts = [values, absent * self.gap[holes]]
+        parts = [values, absent * self.gap[nullable]]
         for j in self.categorical:
             states = [Z[:, [j]] == np.arange(len(self.categories[j])), np.isnan(Z[:, [j]])[:, : int(self.missing[j])]]
             parts.append(np.hstack(states) * (self.scale[j] / np.sqrt(2.0)))
@@ -176,7 +176,7 @@ class Schema:
         if bad.any():
             row = int(np.argwhere(bad)[0, 0])
             raise InputError(
-                f"{name} row {row} lies too far from the rest for distances in double precision; "
+                f"{name} row {row} is too far from the others for distances in double precision; "
                 "rescale the features or keep standardize=True."
             ).at(f" row {row}")
         return np.ascontiguousarray(embedded)
@@ -186,7 +186,7 @@ class Schema:
         """The columns of :meth:`embed` that belong to each feature."""
         place = {int(j): [k] for k, j in enumerate(self.continuous)}
         start = len(place)
-        for j in self._holes.tolist():
+        for j in self._nullable_numbers.tolist():
             place[j].append(start)
             start += 1
         for j in self.categorical.tolist():
@@ -196,12 +196,12 @@ class Schema:
         return tuple(np.array(place[j], dtype=np.int64) for j in range(self.n_features))
 
     @property
-    def _holes(self) -> IntArray:
-        """Indices of the numbers that may be missing."""
+    def _nullable_numbers(self) -> IntArray:
+        """Indices of the numeric columns that can be missing."""
         return np.array([j for j in self.continuous if self.missing[j]], dtype=np.int64)
 
     def _scaled(self, Z: FloatArray, standardize: bool) -> Schema:
-        """The schema with scales by which two random rows differ equally much in each column, categories included."""
+        """The schema with scales for which two random rows differ equally in each column, also in categories."""
         center, spread = robust_moments(Z)
         lacking = np.isnan(Z).sum(axis=0)
         scale, gap = spread.copy() if standardize else np.ones(self.n_features), np.zeros(self.n_features)
@@ -211,8 +211,8 @@ class Schema:
         for j in () if standardize else self.origins:
             scale[j] = day_of(self.dtypes[j])
         for j in self.continuous[lacking[self.continuous] > 0]:
-            apart = mismatch_scale(np.array([len(Z) - lacking[j], lacking[j]]))
-            gap[j] = min(apart, _FARTHEST_MISSING) * (spread[j] / scale[j])
+            distance = mismatch_scale(np.array([len(Z) - lacking[j], lacking[j]]))
+            gap[j] = min(distance, _FARTHEST_MISSING) * (spread[j] / scale[j])
         return replace(
             self,
             center=center if standardize else np.zeros(self.n_features),
@@ -238,11 +238,11 @@ class Schema:
             row, j = np.argwhere(infinite)[0]
             message = f"{name} is infinite in row {row}, column '{self.names[j]}'; replace or drop it."
             raise InputError(message).at(f" row {row},")
-        encoded[np.isnan(encoded)] = np.nan  # one NaN of many, and one zero of two: equal rows have equal bytes
+        encoded[np.isnan(encoded)] = np.nan  # one kind of NaN, and no -0: equal rows have equal bytes
         encoded += 0.0
         return encoded
 
-    def _refuse_new_holes(self, Z: FloatArray, name: str) -> None:
+    def _refuse_new_missing(self, Z: FloatArray, name: str) -> None:
         new = np.isnan(Z) & ~self.missing
         if new.any():
             row, j = np.argwhere(new)[0]

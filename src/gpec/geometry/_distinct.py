@@ -1,4 +1,4 @@
-"""Points that cannot be told apart."""
+"""Groups of points that coincide up to rounding."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpec.typing import FloatArray, IntArray
 
 __all__ = ["distinct_points"]
 
-_SHARE = 1e-9  # of the spread: sampled points are at least a thousand times further apart
+_SHARE = 1e-9  # of the spread: distinct sampled points are at least a thousand times further apart
 
 
 def distinct_points(points: FloatArray) -> tuple[IntArray, IntArray]:
-    """Index of the first of each group of points that lie together, in the order given, and the size of the group.
+    """Index of the first point of each group of coinciding points, in the order given, and the size of the group.
 
-    The spread is how far nine in ten points reach from the middle: a few points far away do not draw the others
-    together, and many copies in the middle do not hide how far the others are.
+    The spread is the 0.9 quantile of the nonzero distances from the median. So neither a few distant points nor many
+    copies at the median change it much.
     """
     radius = np.linalg.norm(points - np.median(points, axis=0), axis=1)
     away = radius[radius > 0]
     if away.size == 0:
         return np.zeros(1, dtype=np.int64), np.array([len(points)], dtype=np.int64)
-    points = points / (_SHARE * float(np.quantile(away, 0.9)))  # points within 1 of each other lie together
-    # Copies by the thousand share a cell; the few groups that a cell's wall divides are joined.
+    points = points / (_SHARE * float(np.quantile(away, 0.9)))  # points coincide if their distance is at most 1
+    # Thousands of copies share a cell; the few groups in two neighbouring cells are then joined.
     cells = np.rint(points) + 0.0  # no negative zeros
     _, first, group = np.unique(cells, axis=0, return_index=True, return_inverse=True)
     near = _close_pairs(points[first])
@@ -39,10 +39,10 @@ def distinct_points(points: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _close_pairs(points: FloatArray) -> IntArray:
-    """All pairs within 1 of each other: few, and so few points are candidates for one.
+    """All pairs of points with a distance of at most 1; there are few.
 
-    Points that are close have close shadows on a line. Its direction has no rational ratios, so that the shadows of
-    whole numbers do not meet.
+    Candidates are points whose projections on a line are close. Its direction has no rational ratios, so that distinct
+    points of whole numbers have distinct projections.
     """
     direction = np.cos(1.0 + np.arange(points.shape[1]))
     shadow = points @ (direction / np.linalg.norm(direction))

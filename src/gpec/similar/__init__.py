@@ -1,8 +1,8 @@
-"""Rows like this one: those over which an explanation is asked to hold.
+"""Similar rows: the rows for which an explanation should hold too.
 
-A :class:`Similar` object says in its parameters what similar means. ``learn`` makes a :class:`SimilaritySampler` of it,
-which knows the rows given to ``fit`` and gives every row its similar rows. They depend on the content of the row alone,
-not on the rows beside it.
+The parameters of a :class:`Similar` object define what similar means. Its method ``learn`` uses the rows given to
+``fit`` and returns a :class:`SimilaritySampler`, which gives every row its similar rows. They depend only on the
+content of the row, not on the other rows.
 """
 
 from gpec.similar._registry import make_similar

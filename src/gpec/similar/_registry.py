@@ -1,4 +1,4 @@
-"""Which similar rows are meant by a word, an object or a function."""
+"""The kind of similar rows for a name, an object or a function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["make_similar"]
 
 
 def make_similar(similar: Any) -> Similar | None:
-    """What the parameter ``similar`` means; None for the paper's intervals, which know no similar rows."""
+    """The object for the parameter ``similar``; None for the paper's intervals, which do not use similar rows."""
     if similar is None or isinstance(similar, Similar):
         return similar
     if isinstance(similar, str) and similar == "auto":

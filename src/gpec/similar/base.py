@@ -1,4 +1,4 @@
-"""What every kind of similar rows must do, and what several of them use."""
+"""Base classes of similar rows, and functions that several kinds use."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Similar", "SimilaritySampler", "listed", "uniform"]
 
 
 class SimilaritySampler(Tagged, ABC, tag="kind"):
-    """What similar rows are for one table: made by :meth:`Similar.learn`, never changed.
+    """Gives the similar rows of any row; made by :meth:`Similar.learn` and immutable.
 
-    A subclass is a dataclass whose fields files hold (see ``gpec.runtime.state``), and has a ``kind``, the word by
-    which they name it.
+    A subclass is a dataclass whose fields are saved in files (see ``gpec.runtime.state``), and has a ``kind``, its name
+    in files.
     """
 
     kind: ClassVar[str]
@@ -32,19 +32,19 @@ class SimilaritySampler(Tagged, ABC, tag="kind"):
     @property
     @abstractmethod
     def phrase(self) -> str:
-        """What a similar row is, in words that end the sentence "a similar row is ..."."""
+        """Describes a similar row, as the end of the sentence "a similar row is ..."."""
 
 
 class Similar(BaseEstimator, ABC):
-    """Base of what ``GPEC(similar=...)`` takes: implement :meth:`check` and :meth:`learn`."""
+    """Base class for ``GPEC(similar=...)``: implement :meth:`check` and :meth:`learn`."""
 
     @abstractmethod
     def check(self, schema: Schema) -> None:
-        """Refuse parameters that can never be used with these columns."""
+        """Raise for parameters that are invalid for these columns."""
 
     @abstractmethod
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
-        """Get to know the encoded rows ``Z`` given to ``fit``."""
+        """The sampler for the encoded rows ``Z`` given to ``fit``."""
 
 
 def listed(words: list[str]) -> str:
@@ -52,9 +52,9 @@ def listed(words: list[str]) -> str:
 
 
 def uniform(seed: int, contents: list[bytes], count: int) -> FloatArray:
-    """For each content ``count`` numbers between 0 and 1 that depend on it and on the seed.
+    """For each content, ``count`` numbers between 0 and 1 that depend on it and on the seed.
 
-    Hashed, because a generator for each of many thousand pairs of rows would take ten times as long.
+    They are hashes: a generator for each of many thousand pairs of rows would take ten times as long.
     """
     start = seed.to_bytes(8, "little")
     drawn = b"".join(hashlib.shake_128(start + content).digest(8 * count) for content in contents)

@@ -1,4 +1,4 @@
-"""Similar rows made by a function of the user's."""
+"""Similar rows made by the user's own function."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gpec.typing import FloatArray
 
 __all__ = ["FunctionOfRows", "SimilarFunction"]
 
-_TRIED_ROWS = 3  # by which a function shows what it gives
+_TRIED_ROWS = 3  # on which the function is tested in learn
 
 
 class SimilarFunction(Similar):
-    """Similar rows are what a function makes of rows; ``GPEC(similar=function)`` is the same.
+    """Similar rows that a function makes; ``GPEC(similar=function)`` is the same.
 
     Parameters
     ----------
     function : callable
-        Gets rows as ``fit`` got them (an array or a DataFrame) and returns as many similar rows for each, ``K`` for
-        ``n`` rows: an array ``(n, K, d)``, a list of ``K`` tables of ``n`` rows each, or one table of ``n * K`` rows
-        in which the ``K`` rows of the first row come first. It should give the same for the same row.
+        Gets ``n`` rows in the format of ``fit`` (an array or a DataFrame) and returns the same number ``K`` of similar
+        rows for each: an array ``(n, K, d)``, a list of ``K`` tables of ``n`` rows each, or one table of ``n * K`` rows
+        that starts with the ``K`` rows of the first row. It should be deterministic.
 
     Notes
     -----
-    A file cannot keep a function: give it again to ``load``.
+    A function cannot be saved in a file: pass it again to ``load``.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class SimilarFunction(Similar):
         self.function = function
 
     def check(self, schema: Schema) -> None:
-        """Refuse what is no function."""
+        """Raise if it is not a function."""
         if not callable(self.function):
             raise ParameterTypeError(f"function={self.function!r} must be a function of rows.")
 
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
-        """Try the function on a few rows."""
+        """The sampler, after a test of the function on a few rows."""
         self.check(schema)
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
         first = FunctionOfRows(schema, name, None, function=self.function).rows(Z[:_TRIED_ROWS])
@@ -63,20 +63,20 @@ class SimilarFunction(Similar):
 
 @dataclass(frozen=True, eq=False)
 class FunctionOfRows(SimilaritySampler):
-    """What a function of rows answers; without one if it comes from a file."""
+    """Similar rows by a function; ``function`` is None after loading from a file."""
 
     kind = "function"
 
     schema: Annotated[Schema, NOT_STORED]
     function: Annotated[Callable[[Any], Any] | None, NOT_STORED] = field(default=None, kw_only=True)
     name: str
-    n_similar: Annotated[int | None, Limits(least=1)]  # of each row; None: as many as the function gives
+    n_similar: Annotated[int | None, Limits(least=1)]  # of each row; None: not known yet
 
     def rows(self, Z: FloatArray) -> FloatArray:
         if self.function is None:
             raise InputError(
-                f"The similar rows came from the function '{self.name}', which a file cannot keep; pass it again as "
-                "similar= when you load the file."
+                f"The similar rows came from the function '{self.name}', which cannot be saved in a file; pass it "
+                "again as similar= when you load the file."
             )
         try:
             answer = self.function(self.schema.for_model(Z))
@@ -87,18 +87,18 @@ class FunctionOfRows(SimilaritySampler):
         if self.n_similar not in (None, similar.shape[1]):
             raise InputError(
                 f"similar={self.name} returned {similar.shape[1]} similar rows for each row, and {self.n_similar} "
-                "before; it must always return as many."
+                "before; the number must always be the same."
             )
         alone = same_values(similar, Z[:, None, :]).all(axis=(1, 2))
         if alone.any():
             raise InputError(
-                f"similar={self.name} returned nothing but row {int(alone.argmax())} itself for that row; return rows "
-                "that differ from it."
+                f"similar={self.name} returned only row {int(alone.argmax())} itself for that row; return rows that "
+                "differ from it."
             )
         return similar
 
     def with_function(self, function: Callable[[Any], Any]) -> SimilaritySampler:
-        """The same with the function that a file could not keep."""
+        """The same sampler with the function, which a file does not contain."""
         return replace(self, function=function)
 
     @property
@@ -115,7 +115,7 @@ class FunctionOfRows(SimilaritySampler):
                 if len(table) != n:
                     raise InputError(
                         f"similar={self.name} returned a list whose table {k} has {len(table)} rows for {n} rows; each "
-                        "must have one for each row."
+                        "table must have one row for each row."
                     )
             return np.stack(tables, axis=1)
         if _depth(answer) == depth + 1:
@@ -129,12 +129,12 @@ class FunctionOfRows(SimilaritySampler):
         rows = self.schema.encode(answer, "similar(X)")
         if len(rows) % n:
             raise InputError(
-                f"similar={self.name} returned {len(rows)} rows for {n} rows; it must return as many similar rows for "
-                "each."
+                f"similar={self.name} returned {len(rows)} rows for {n} rows; it must return the same number of "
+                "similar rows for each."
             )
         return rows.reshape(n, -1, rows.shape[1])
 
 
 def _depth(table: Any) -> int:
-    """The number of axes of an array or a table; 0 for all else."""
+    """The number of axes of an array or a table; 0 for other objects."""
     return len(getattr(table, "shape", ()))

@@ -1,4 +1,4 @@
-"""Similar rows by error of measurement."""
+"""Similar rows by measurement error."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["MeasurementError"]
 
 
 class MeasurementError(Similar):
-    """Similar rows are the row measured again: its values with normal errors of known standard deviation.
+    """Similar rows are repeated measurements of the row: its values with normal errors of known standard deviation.
 
-    Each draw adds ``std * e`` to each of the columns named, with ``e`` standard normal and independent between columns.
-    All other columns keep their values, and a missing value stays missing. Nothing is rounded.
+    Each draw adds ``std * e`` to each of the named columns, with ``e`` standard normal and independent between columns.
+    All other columns keep their values, and a missing value stays missing. Values are not rounded.
 
     Parameters
     ----------
@@ -39,16 +39,15 @@ class MeasurementError(Similar):
         Column (name or position) to the standard deviation of its error, in the units of the column. For a column of
         dates a duration such as ``pd.Timedelta(days=1)``.
     n_draws : int
-        How many similar rows each row has; a power of 2 spreads most evenly.
+        Number of similar rows of each row; powers of 2 cover the distribution most evenly.
     random_state : int
-        With another number, the same row has other draws, for instance to check intervals by draws that they have not
-        seen.
+        Seed of the draws. Another number gives other draws, for instance to check intervals on new draws.
 
     Notes
     -----
-    The draws of a row depend on its content: the same row has the same draws in every call. Each of them alone is an
-    ordinary draw. Together they are spread evenly over the distribution (points of Sobol's sequence, shifted at random
-    for each row): of one column, 16 of them tell as much as some 250 independent draws.
+    The draws of a row depend on its content: the same row has the same draws in every call. Each draw alone has the
+    normal distribution. Together they cover it evenly (points of a Sobol sequence with a random shift for each row):
+    for one column, 16 of them are as accurate as about 250 independent draws.
 
     Examples
     --------
@@ -56,11 +55,11 @@ class MeasurementError(Similar):
     >>> from gpec.data import Schema
     >>> from gpec.similar import MeasurementError
     >>> schema, Z = Schema.learn(pd.DataFrame({"glucose": [90.0, 140.0], "age": [30.0, 50.0]}))
-    >>> again = MeasurementError({"glucose": 5.0}, n_draws=4).learn(schema, Z, seed=0)
-    >>> rows = again.rows(Z)
+    >>> sampler = MeasurementError({"glucose": 5.0}, n_draws=4).learn(schema, Z, seed=0)
+    >>> rows = sampler.rows(Z)
     >>> rows.shape, rows[0, :, 1]
     ((2, 4, 2), array([30., 30., 30., 30.]))
-    >>> again.phrase
+    >>> sampler.phrase
     "the row with a normal error of standard deviation 5 in 'glucose'"
     """
 
@@ -70,18 +69,18 @@ class MeasurementError(Similar):
         self.random_state = random_state
 
     def check(self, schema: Schema) -> None:
-        """Refuse parameters that can never be used with these columns."""
+        """Raise for parameters that are invalid for these columns."""
         _deviations(self.std, schema)
         check_count("n_draws", self.n_draws)
         check_count("random_state", self.random_state, least=0)
 
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
-        """Find the columns; the rows ``Z`` play no part."""
+        """The sampler; the rows ``Z`` are not used."""
         self.check(schema)
         found = _deviations(self.std, schema)
         shown = [f"{text} in '{schema.names[j]}'" for j, (_, text) in found.items()]
         errors = "a normal error" if len(shown) == 1 else "normal errors"
-        return _Errors(
+        return _NormalErrors(
             np.array(list(found), dtype=np.int64),
             np.array([value for value, _ in found.values()]),
             int(self.n_draws),
@@ -91,7 +90,7 @@ class MeasurementError(Similar):
 
 
 @dataclass(frozen=True, eq=False)
-class _Errors(SimilaritySampler):
+class _NormalErrors(SimilaritySampler):
     """Normal errors added to some columns."""
 
     kind = "measurement error"
@@ -105,8 +104,8 @@ class _Errors(SimilaritySampler):
     def rows(self, Z: FloatArray) -> FloatArray:
         similar = np.repeat(Z[:, None, :], self.n_draws, axis=1)
         shift = uniform(self.seed, contents_of(Z), len(self.columns))
-        share = np.clip((self._even + shift[:, None, :]) % 1.0, 2.0**-54, 1 - 2.0**-53)
-        with np.errstate(over="ignore"):  # what lies too far away is refused by the embedding
+        share = np.clip((self._sobol_points + shift[:, None, :]) % 1.0, 2.0**-54, 1 - 2.0**-53)
+        with np.errstate(over="ignore"):  # the embedding raises for values that are too large
             similar[:, :, self.columns] += self.std * ndtri(share)
         return similar
 
@@ -115,14 +114,14 @@ class _Errors(SimilaritySampler):
         return self.words
 
     @cached_property
-    def _even(self) -> FloatArray:
-        """Points ``(n_draws, columns)`` spread evenly over the unit cube."""
+    def _sobol_points(self) -> FloatArray:
+        """Points ``(n_draws, columns)`` that cover the unit cube evenly."""
         points = qmc.Sobol(len(self.columns), scramble=False).random_base2((self.n_draws - 1).bit_length())
         return np.asarray(points[: self.n_draws])
 
 
 def _deviations(std: Any, schema: Schema) -> dict[int, tuple[float, str]]:
-    """Columns in their order, each with the deviation of its error in encoded units, and in words."""
+    """Columns in their order, each with the standard deviation of its error in encoded units and as text."""
     if not isinstance(std, Mapping):
         raise ParameterTypeError(
             f"std={std!r} must be a dict of columns and standard deviations, for instance {{'glucose': 5.0}}."
@@ -136,8 +135,8 @@ def _deviations(std: Any, schema: Schema) -> dict[int, tuple[float, str]]:
             raise InputError(f"std names the column '{schema.names[j]}' twice; give one standard deviation for it.")
         if j in schema.categories:
             raise InputError(
-                f"std has '{schema.names[j]}', a column of categories, which has no standard deviation; leave it out, "
-                "or pass a function as similar."
+                f"std has '{schema.names[j]}', a categorical column, which has no standard deviation; leave it out, or "
+                "pass a function as similar."
             )
         found[j] = _date_deviation(key, value, schema.dtypes[j]) if j in schema.origins else _deviation(key, value)
     return dict(sorted(found.items()))
@@ -157,7 +156,7 @@ def _date_deviation(key: Any, value: Any, dtype: Any) -> tuple[float, str]:
     try:
         length = pd.Timedelta(value)
     except ValueError as error:
-        raise InputError(f"std[{key!r}]={value!r} is no fixed duration; give it in days or seconds.") from error
+        raise InputError(f"std[{key!r}]={value!r} is not a fixed duration; give it in days or seconds.") from error
     if not length > pd.Timedelta(0):
         raise InputError(f"std[{key!r}]={value!r} must be a duration greater than 0.")
     return float(length / pd.Timedelta(days=1)) * day_of(dtype), str(length)

@@ -1,4 +1,4 @@
-"""Similar rows on the way to the nearest rows."""
+"""Similar rows between a row and its nearest rows."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ _ROWS_AT_ONCE = 256  # times the rows of the pool: 20 MB of distances
 
 
 class NearestRows(Similar):
-    """Similar rows lie on the way from the row to each of its nearest rows among those given to ``fit``.
+    """Similar rows lie between the row and each of its nearest rows among those given to ``fit``.
 
-    Numbers and dates go ``step`` of the way from ``x`` to the neighbour ``x'``: ``x + step (x' - x)``. A category that
-    differs, and a value that is missing in one of the two, cannot go half of a way: it becomes the neighbour's with
-    probability ``step``. Nothing is rounded.
+    Numbers and dates move from ``x`` towards the neighbour ``x'`` by the fraction ``step``: ``x + step (x' - x)``. A
+    different category, or a value that is missing in one of the two rows, cannot move in part: it becomes the
+    neighbour's with probability ``step``. Values are not rounded.
 
     Parameters
     ----------
     n_neighbors : int
-        How many of the nearest rows. Rows identical to the row do not count, and of identical rows one counts. Where
-        there are fewer, all are taken.
+        Number of nearest rows. Rows identical to the row are ignored, and identical rows count as one. If there are
+        fewer, all are used.
     step : float
-        Share of the way, greater than 0 and at most 1, which is the neighbour itself.
+        Fraction of the distance, greater than 0 and at most 1; 1 gives the neighbour itself.
     fixed : columns that keep the row's value
-        Names or positions, or lists or ranges of them; ``()`` lets all columns change.
+        Names or positions, or lists or ranges of them; with ``()`` all columns can change.
 
     Notes
     -----
-    Neighbours are sought among at most 10,000 different rows, drawn at random from those given to ``fit``. They are
-    nearest by :meth:`gpec.data.Schema.embed`, in the columns that may change: a fixed column takes no part in the way,
-    so a difference in it would only push aside neighbours that need a smaller change.
+    The neighbours come from at most 10,000 distinct rows, drawn at random from those given to ``fit``. Distances are
+    those of :meth:`gpec.data.Schema.embed`, in the columns that can change: fixed columns are ignored, because a
+    difference in them does not change the similar row.
 
     The draws for categories and missing values depend on the content of the row and of the neighbour: the same row has
-    the same similar rows in every call. If none of them comes out for the neighbour's, and no number differs, the
-    similar row is the row itself.
+    the same similar rows in every call. If no category changes and no number differs, the similar row is the row
+    itself.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class NearestRows(Similar):
         self.fixed = fixed
 
     def check(self, schema: Schema) -> None:
-        """Refuse parameters that can never be used with these columns."""
+        """Raise for parameters that are invalid for these columns."""
         check_count("n_neighbors", self.n_neighbors)
         if check_positive("step", self.step) > 1:
             raise InputError(f"step={self.step!r} must be at most 1, which is the neighbour itself.")
@@ -79,12 +79,12 @@ class NearestRows(Similar):
             raise InputError("fixed has all columns, so no row could change; leave some out.")
 
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
-        """Draw the pool of rows among which neighbours are sought."""
+        """The sampler with a random pool of rows, from which the neighbours come."""
         self.check(schema)
         fixed = _fixed_columns(self.fixed, schema)
         free = np.setdiff1d(np.arange(schema.n_features), fixed)
         different: dict[bytes, int] = {}
-        # in random order also where all are taken: among equally near rows the first of the pool counts
+        # in random order even if all are used: of equally near rows, the first in the pool is taken
         for row in stream(seed, "similar rows").permutation(len(Z)).tolist():
             different.setdefault(Z[row, free].tobytes(), row)
             if len(different) == _LARGEST_POOL:
@@ -93,8 +93,8 @@ class NearestRows(Similar):
         if len(pool) < 2:
             changing = "" if len(fixed) == 0 else " in the columns that are not fixed"
             raise InputError(
-                f"The {len(Z)} rows given to fit are all the same{changing}, so no row has a nearest other one; pass "
-                "rows that differ, or similar=None."
+                f"The {len(Z)} rows given to fit are all equal{changing}, so no row has a nearest row; pass rows that "
+                "differ, or similar=None."
             )
         k = min(int(self.n_neighbors), len(pool) - 1)
         return _Pool(schema, pool, k, float(self.step), fixed, derived_seed(seed, "similar switches"))
@@ -109,7 +109,7 @@ class _Pool(SimilaritySampler):
     schema: Annotated[Schema, NOT_STORED]
     # encoded rows, no two of them the same in the columns that may change
     pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]
-    n_neighbors: Annotated[int, Limits(least=1)]  # fewer than rows in the pool, one of which may be the row itself
+    n_neighbors: Annotated[int, Limits(least=1)]  # fewer than the rows in the pool
     step: Annotated[float, Limits(0, 1)]
     fixed: Annotated[IntArray, Shape("f"), Limits(least=0)]
     seed: Annotated[int, Limits(least=0)]
@@ -126,34 +126,36 @@ class _Pool(SimilaritySampler):
         way = {0.5: "half of the way to ", 1.0: ""}.get(self.step, f"{self.step:g} of the way to ")
         k = self.n_neighbors
         which = "its nearest row" if k == 1 else f"one of its {k:,} nearest rows"
-        held = [f"'{self.schema.names[j]}'" for j in self.fixed]
-        return f"{way}{which} among {len(self.pool):,} rows" + (f", with {listed(held)} unchanged" if held else "")
+        unchanged = [f"'{self.schema.names[j]}'" for j in self.fixed]
+        return f"{way}{which} among {len(self.pool):,} rows" + (
+            f", with {listed(unchanged)} unchanged" if unchanged else ""
+        )
 
     def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:
         """The rows between encoded rows and the rows of the pool at ``nearest``, ``(n, K, d)``."""
         own, other = Z[:, None, :], self.pool[nearest]
-        # A weighted sum of the ends cannot overflow where their difference could; rounding must not leave their range.
+        # A weighted sum of the ends cannot overflow as their difference could; rounding must not leave their range.
         between = (1 - self.step) * own + self.step * other
         similar = np.clip(between, np.minimum(own, other), np.maximum(own, other))
         some = self._switching
-        here, there = own[:, :, some], other[:, :, some]
-        states = np.isin(some, self.schema.categorical) | np.isnan(here) | np.isnan(there)
-        switches = states & ~same_values(here, there)
+        own_values, other_values = own[:, :, some], other[:, :, some]
+        states = np.isin(some, self.schema.categorical) | np.isnan(own_values) | np.isnan(other_values)
+        switches = states & ~same_values(own_values, other_values)
         draws = np.ones(switches.shape)
         pairs = np.nonzero(switches.any(axis=2))
         both = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
         draws[pairs] = uniform(self.seed, [one + two for one, two in both], len(some))
-        kept = np.where(switches & (draws < self.step), there, here)
-        similar[:, :, some] = np.where(states, kept, similar[:, :, some])
+        switched = np.where(switches & (draws < self.step), other_values, own_values)
+        similar[:, :, some] = np.where(states, switched, similar[:, :, some])
         similar[:, :, self.fixed] = own[:, :, self.fixed]
         return similar
 
     def _nearest(self, Z: FloatArray) -> IntArray:
-        """Places in the pool of the nearest rows ``(n, K)``; the first in the pool of those equally near."""
+        """Indices of the nearest rows in the pool, ``(n, K)``; of equally near rows, the first in the pool."""
         E = self._embedded(Z)
         rows, places = self._candidates(E)
         squared = np.zeros(len(rows))
-        # One coordinate after another: sums of products by BLAS depend on how many rows there are.
+        # One coordinate at a time: the rounding of BLAS products depends on the number of rows.
         for mine, theirs in zip(E.T.copy(), self._coordinates, strict=True):
             squared += (mine[rows] - theirs[places]) ** 2
         close = np.flatnonzero(squared == 0)
@@ -164,11 +166,11 @@ class _Pool(SimilaritySampler):
         return np.asarray(places[order][first[:, None] + np.arange(self.n_neighbors)], dtype=np.int64)
 
     def _candidates(self, E: FloatArray) -> tuple[IntArray, IntArray]:
-        """Pairs (row, place in the pool), in this order, that hold one more than the nearest, whatever rounding did."""
+        """Pairs (row, index in the pool), sorted, that contain the K + 1 nearest rows in spite of rounding errors."""
         center, P, size = self._centred
         X = E - center
         own = (X * X).sum(axis=1)
-        # |x|^2 + |p|^2 - 2 x.p is wrong by less than this share of |x|^2 + |p|^2: 4 (D + 2) units of rounding, doubled.
+        # The relative error of |x|^2 + |p|^2 - 2 x.p to |x|^2 + |p|^2 is below this: 4 (D + 2) roundings, doubled.
         slack = 4 * (E.shape[1] + 8) * np.finfo(np.float64).eps
         most = X @ P.T
         most *= -2
@@ -180,7 +182,7 @@ class _Pool(SimilaritySampler):
         return rows, places
 
     def _embedded(self, Z: FloatArray) -> FloatArray:
-        """Rows in the space of distances, without the columns that are fixed."""
+        """Embedded rows without the fixed columns."""
         embedded = self.schema.embed(Z)
         if len(self.fixed) == 0:
             return embedded
@@ -188,27 +190,27 @@ class _Pool(SimilaritySampler):
 
     @cached_property
     def _coordinates(self) -> FloatArray:
-        """The pool in the space of distances, ``(D, rows)``."""
+        """The embedded pool, ``(D, rows)``."""
         return np.ascontiguousarray(self._embedded(self.pool).T)
 
     @cached_property
     def _centred(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The centre of the pool, its rows from there, and their squared lengths."""
+        """The mean of the pool, its centred rows, and their squared lengths."""
         center = self._coordinates.mean(axis=1)
         P = np.ascontiguousarray(self._coordinates.T) - center
         return center, P, (P * P).sum(axis=1)
 
     @cached_property
     def _switching(self) -> IntArray:
-        """Columns that may switch: categories, and those that may be missing."""
-        able = self.schema.missing.copy()
-        able[self.schema.categorical] = True
-        able[self.fixed] = False
-        return np.flatnonzero(able)
+        """Columns that can switch: categories, and columns with missing values."""
+        can_switch = self.schema.missing.copy()
+        can_switch[self.schema.categorical] = True
+        can_switch[self.fixed] = False
+        return np.flatnonzero(can_switch)
 
 
 def _fixed_columns(fixed: Any, schema: Schema) -> IntArray:
-    """Indices of the columns that are held fixed, in order, each once."""
+    """Indices of the fixed columns, sorted and distinct."""
     if isinstance(fixed, (str, bytes)) or not isinstance(fixed, Iterable):
         remedy = ", or () for none" if fixed is None else f"; for one column write [{fixed!r}]"
         raise ParameterTypeError(f"fixed={fixed!r} must be a list of columns{remedy}.")
