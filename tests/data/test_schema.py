@@ -211,7 +211,7 @@ def test_text_column_without_categories_is_refused():
         (pd.DataFrame({"a": [1j, 2.0]}), InputError, "column 'a' has complex numbers"),
         (np.array([[1, "a"]], dtype=object), InputError, "column 'x1' is not numeric"),
         (np.array([["a", "b"]]), InputError, "column 'x0' is not numeric"),
-        (np.array([["1.5", "2"]]), InputError, r"column 'x0' is not numeric in row 0 \('1\.5' is of type str\)"),
+        (np.array([["1.5", "2"]]), InputError, r"column 'x0' is not numeric in row 0 \('1\.5' has the type str\)"),
         (np.array([[10**400]], dtype=object), InputError, "column 'x0' is not numeric"),
         ([[0.0, np.inf]], InputError, "infinite in row 0, column 'x1'"),
         ([[0.0], [-np.inf]], InputError, "infinite in row 1, column 'x0'"),

@@ -152,7 +152,7 @@ BAD = {
     ),
     "text": (
         lambda frame: frame.astype({"b": object}).assign(b=lambda f: f["b"].where(f.index != 1_050, "high")),
-        "'b' is not numeric \\('high' is of type str\\)",
+        "'b' is not numeric \\('high' has the type str\\)",
     ),
 }
 

@@ -79,7 +79,7 @@ def test_a_server_that_does_not_say_what_it_takes():
     with serving(Server(inputs=[], outputs=[])) as server:
         np.testing.assert_array_equal(quick(server)(X), direct(X))
         only_labels = Server(lambda tensors: {"predict": logistic(tensors)["label"]}, inputs=[], outputs=[])
-    with serving(only_labels) as server, pytest.raises(InputError, match="none of which holds probabilities"):
+    with serving(only_labels) as server, pytest.raises(InputError, match="but none holds probabilities"):
         quick(server)(X)
 
 

@@ -151,7 +151,7 @@ class TestNeighbours:
     def test_all_rows_the_same(self):
         with pytest.raises(InputError, match=r"The 4 rows given to fit are all equal, so no row has a nearest"):
             learned(np.ones((4, 2)))
-        with pytest.raises(InputError, match=r"The 3 rows .* the same in the columns that are not fixed, so"):
+        with pytest.raises(InputError, match=r"The 3 rows .* equal in the columns that are not fixed, so"):
             learned(np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]), fixed=[0])
 
     def test_pool(self, monkeypatch):

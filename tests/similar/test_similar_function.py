@@ -161,7 +161,7 @@ def raises(X):
         ),
         (lambda X: np.ones((2, 4, 3)), InputError, "returned an array of shape (2, 4, 3) for 3 rows; its first axis"),
         (lambda X: np.ones((3, 0, 3)), InputError, "returned an array of shape (3, 0, 3) for 3 rows;"),
-        (lambda X: [X + 1, X[:2]], InputError, "returned a list whose table 1 has 2 rows for 3 rows; each must have"),
+        (lambda X: [X + 1, X[:2]], InputError, "returned a list whose table 1 has 2 rows for 3 rows; each table must"),
         (lambda X: [X + 1, (X + 1)[:, :1]], InputError, "similar(X) has 1 features, but 3 are expected"),
         (lambda X: np.full(X.shape, np.nan), InputError, "similar(X) has a missing value in row 0, column 'x0', which"),
         (lambda X: X + np.inf, InputError, "similar(X) is infinite in row 0, column 'x0'"),

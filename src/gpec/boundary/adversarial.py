@@ -129,7 +129,7 @@ class AdversarialSampler(Sampler):
         return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
 
     def _plan(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, FloatArray]:
-        """Rows to attack, the class whose boundary is sought, and whether towards it (+1) or away from it (-1)."""
+        """Rows to attack, the class whose boundary is sampled, and the direction: towards it (+1) or away (-1)."""
         require_every_class(model, labels)
         members = [rng.permutation(np.flatnonzero(labels == y)) for y in range(int(model.n_classes or 0))]
         attacks = []

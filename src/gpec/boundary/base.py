@@ -215,7 +215,7 @@ class Sampler(BaseEstimator, ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse parameters that can never be used."""
+        """Raise for invalid parameters."""
 
     @abstractmethod
     def draw(

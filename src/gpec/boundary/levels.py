@@ -101,7 +101,7 @@ class LevelSetSampler(BisectionSampler):
         if distinct[-1] - distinct[0] <= _CONSTANT * np.abs(distinct).max():
             raise BoundaryNotFoundError(
                 f"The model predicts {distinct[0]:.6g} for all {len(values)} rows tried, so it has no level sets and "
-                "nothing to explain; pass rows that it tells apart."
+                "nothing to explain; pass rows with different predictions."
             )
         share = counts.cumsum()[:-1] / len(values)
         wanted = np.asarray(self.quantiles, dtype=np.float64)

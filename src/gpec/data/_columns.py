@@ -70,7 +70,7 @@ def numbers(column: Any, column_name: str, name: str) -> FloatArray:
         value = values[row]
         try:
             if not isinstance(value, (number_types.Real, decimal.Decimal, np.bool_)):
-                raise TypeError(f"{value!r} is of type {type(value).__name__}")
+                raise TypeError(f"{value!r} has the type {type(value).__name__}")
             result[row] = float(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(

@@ -138,7 +138,7 @@ class Explainer(BaseEstimator, ABC):
         """Checked attributions of encoded rows, ``(n, d, c)``, where ``c`` is ``model.n_outputs``.
 
         Each row has its own seed, made from ``seed``, ``run`` and its content. So its answer does not depend on the
-        rows beside it. ``execution`` runs the blocks of rows, on several threads if the explainer allows it and the
+        other rows. ``execution`` runs the blocks of rows, on several threads if the explainer allows it and the
         model is not a torch Module. The size of a block does not depend on the number of threads.
 
         Warns

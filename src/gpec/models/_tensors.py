@@ -61,7 +61,7 @@ def choose_output(outputs: Sequence[TensorSpec], wanted: str | None, where: str)
     chosen = likely or floats
     if names and not chosen:
         raise InputError(
-            f"{where} has the outputs {names}, none of which holds probabilities or values; name one that does "
+            f"{where} has the outputs {names}, but none holds probabilities or values; name one that does "
             "(--output-name)."
         )
     if len(chosen) > 1:

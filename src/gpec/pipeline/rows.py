@@ -9,7 +9,7 @@ import numpy as np
 
 from gpec.data import Groups, Rows
 from gpec.kernels import Kernel
-from gpec.kernels.distances import answers_from
+from gpec.kernels.distances import answers_of
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray
@@ -71,6 +71,6 @@ def _with_effects(
         found = np.repeat(np.repeat(answers[:, None, None], d, axis=1), b, axis=2)
         if differs.any():
             found[differs] = outputs(changed[differs])
-        mean = answers_from(found, rows.regression).mean(axis=2)
-        effects.append(answers_from(answers, rows.regression)[:, None] - mean)
+        mean = answers_of(found, rows.regression).mean(axis=2)
+        effects.append(answers_of(answers, rows.regression)[:, None] - mean)
     return replace(rows, outputs=own, effects=np.concatenate(effects))
