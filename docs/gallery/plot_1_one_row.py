@@ -2,11 +2,11 @@
 One row: a waterfall with intervals
 ===================================
 
-What speaks for and against this one answer, and how far does each part hold?
+Which features raise or lower this one answer, and how certain is each?
 
 A model tells malignant from benign tumours. A waterfall leads from the average answer to the answer for one patient, a
 step for each measurement. The black line on a step is its 95% interval: 95% of the attributions of similar patients lie
-inside. Where it crosses the start of the step, similar patients may be told the opposite.
+inside. Where it crosses the start of the step, the attribution of similar patients may have the opposite sign.
 """
 
 from sklearn.datasets import load_breast_cancer
@@ -24,7 +24,7 @@ g.fit(X[:300]).calibrate(X[300:450])
 e = g.explain(X[450:])
 
 # %%
-# The first patient whose explanation is firm from end to end:
+# The patient with the firmest explanation:
 
 share = gpec.intervals.trust.firm_share(e)
 firm = int(share.argmax())
@@ -32,7 +32,7 @@ ax = gpec.plots.waterfall(e[firm])
 ax.set_title(f"Patient {X.index[450 + firm]}: {share[firm]:.0%} of the explanation is firm")
 
 # %%
-# And one whose explanation is not. The values alone would look just as sure.
+# And one whose explanation is not firm. The values alone would look just as certain.
 
 loose = int(share.argsort()[3])
 ax = gpec.plots.waterfall(e[loose])

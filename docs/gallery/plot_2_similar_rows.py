@@ -4,8 +4,8 @@ One row and the rows similar to it
 
 Why is this interval wide?
 
-The interval speaks of similar rows. Here they are explained after all, which gpec itself does not need to do. Each dot
-is a similar row, half of the way to one of the ten nearest rows. Its colour is the model's answer: the story changes
+The interval is about similar rows. Here they are explained, which gpec itself does not need. Each dot
+is a similar row, half of the way to one of the ten nearest rows. Its colour is the model's answer: attributions change
 where the answer does.
 """
 

@@ -21,13 +21,13 @@ g.fit(X[:300]).calibrate(X[300:400])
 e = g.explain(X[400:])
 
 # %%
-# The bars are mean sizes over the rows; their lines tell whether the order of the features would hold for other rows.
-# At the right stands the share of rows in which the feature's sign is firm.
+# The bars are mean sizes over the rows; their lines show whether the order of the features would hold for other rows.
+# The share of rows in which the feature's sign is firm is at the right.
 
 ax = gpec.plots.summary(e)
 
 # %%
-# In the next picture each dot is a patient. Faint dots have wide intervals.
+# In the next plot each dot is a patient. Faint dots have wide intervals.
 
 ax = gpec.plots.beeswarm(e)
 

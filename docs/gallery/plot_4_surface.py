@@ -28,8 +28,8 @@ area = [(-1.4, 2.4), (-0.9, 1.3)]
 ax = gpec.plots.heatmap(g, "x0", attribution="explainer", limits=area, color_limits=(0, 0.8), n_grid=40)
 
 # %%
-# The method of the paper measures how far apart two rows are *along* the boundary. The line is such a way. Around each
-# of three rows lies its similarity ball: the rows that count as alike.
+# The method of the paper measures how far apart two rows are *along* the boundary. The line is such a path. Around each
+# of three rows is its similarity ball: the rows that the kernel treats as similar.
 
 ends = [[-0.5, 0.0], [1.7, 0.5]]
 centers = [[-0.9, 0.5], [0.4, 0.7], [0.9, -0.4]]

@@ -4,8 +4,8 @@ Do the intervals hold?
 
 Do 95% intervals hold 95%, and 50% intervals 50%?
 
-To know, the similar rows of each test row are explained after all. Then it is counted how often they lie inside, at
-every level. Points on the diagonal keep the promise.
+To check, the similar rows of each test row are explained, and those inside are counted at every level. On the diagonal
+the promise holds.
 """
 
 import matplotlib.pyplot as plt

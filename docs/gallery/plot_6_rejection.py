@@ -1,12 +1,12 @@
 """
-Set the uncertain ones aside
-============================
+Reject uncertain explanations
+=============================
 
-If only the surest explanations were shown, how much steadier would they be?
+If only the most certain explanations were shown, how much more stable would they be?
 
 For each patient we know how much the explanations of similar patients really differ, because they are explained here.
-Then the patients that gpec calls least sure are set aside, one after the other. The lower the curve runs, the better
-gpec knew. *Closeness to 0.5* is a simple rival: it calls a patient unsure when the model's probability is near one
+Then the patients with the widest intervals are rejected, one after the other. The lower the curve, the better the
+uncertainty. *Closeness to 0.5* is a simple baseline: a patient is uncertain if the model's probability is near one
 half.
 """
 

@@ -2,7 +2,7 @@
 An image: upper bound, value, lower bound
 =========================================
 
-Which parts of an image speak for its class, and how surely?
+Which parts of an image raise the probability of its class, and how certain is that?
 
 The images are scikit-learn's digits, 8 by 8 pixels, and the model is a small network. The explainer covers blocks of
 pixels. Where all three panels have one colour, the sign is firm.

@@ -28,7 +28,7 @@ _WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
 
 
 def _plain(value: Any) -> Any:
-    """Data and names of rows as a file holds them: dates and pairs as text, what is missing as NaN."""
+    """Data and names of rows for a file: dates and pairs as text, missing values as NaN."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OmM":
         return value
     if isinstance(value, np.ndarray):
@@ -65,19 +65,19 @@ class Explanation:
     values : array
         The attributions: the explainer's own, or the posterior mean.
     boundary_variance, noise_variance : array
-        What the shape of the decision boundary and what the explainer's noise leave open; their sum is ``variance``.
+        Uncertainty from the model's decision boundary and from the explainer's noise; their sum is ``variance``.
     explainer_variance : array or None
         The explainer's own variance at these rows.
     base_values : array or None
-        The value to which the attributions of a row add.
+        The value to which the attributions of a row are added.
     data : array
         The rows explained.
     predictions : array or None
         The model's answers for these rows: the probability of ``classes_[1]`` or the value of a regressor, ``(n,)``,
         or the probability of each class, ``(n, c)``.
-        None with ``similar=None``, where the model need not be asked.
+        None with ``similar=None``, which does not run the model.
     feature_names, output_names : list of str
-        Names along the second and third axis; a single name where that axis is absent, and None for a regressor.
+        Names along the second and third axis; a single name if that axis is absent, and None for a regressor.
     confidence_level : float
         Level of ``lower`` and ``upper``.
     diagnostics : dict
@@ -87,7 +87,7 @@ class Explanation:
     row_names : array or None
         Labels of the rows, as in the index of the DataFrame that was explained.
     rule : IntervalRule
-        What makes an interval of a value and its variance.
+        The rule that makes intervals from values and variances.
 
     Notes
     -----
@@ -113,7 +113,7 @@ class Explanation:
 
     @classmethod
     def of_outputs(cls, *, output_names: Any, **parts: Any) -> Explanation:
-        """From arrays that have an axis of outputs, also where there is one output: then that axis is dropped."""
+        """From arrays with an axis of outputs; the axis of a single output is dropped."""
         single = parts["values"].shape[2] == 1
         names = [output_names] if single else output_names
         e = cls(**parts, output_names=names, axes=("row", "feature", "output"))
@@ -130,7 +130,7 @@ class Explanation:
 
     @property
     def promise(self) -> str:
-        """What the intervals promise: "similar rows", "value", or "latent", the paper's, which promises nothing."""
+        """What the intervals promise: "similar rows", "value", or "latent", the paper's, which promises no coverage."""
         return self.rule.promise
 
     @property
@@ -162,7 +162,7 @@ class Explanation:
 
     @property
     def sign_certainty(self) -> FloatArray:
-        """Probability that the attribution keeps the sign it shows; see :func:`gpec.intervals.sign_certainty`."""
+        """Probability that the attribution has the sign shown; see :func:`gpec.intervals.sign_certainty`."""
         return trust.sign_certainty(self)
 
     def rank_certainty(self, k: int) -> FloatArray:
@@ -249,7 +249,7 @@ class Explanation:
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw it, and return the matplotlib axes drawn on.
 
-        By default the picture that suits: a waterfall of one row (bars where there is no base value), a scatter of one
+        By default the plot that suits: a waterfall of one row (bars where there is no base value), a scatter of one
         feature, a beeswarm of many rows, a summary of several classes. ``kind`` names another function of
         :mod:`gpec.plots` that draws an explanation, ``options`` are passed to it.
         """

@@ -29,35 +29,35 @@ _BLUR = 0.1  # standard deviation, in widths of the image
 
 
 class _Game(Model):
-    """A model of coalitions of superpixels: the user's model, asked about masked images."""
+    """A model of coalitions of superpixels: the user's model on masked images."""
 
     def __init__(self, model: Model, images: Callable[[Any], Iterator[FloatArray]], schema: Schema) -> None:
-        self._asked, self._images = model, images
+        self._user_model, self._images = model, images
         super().__init__(self._worth, schema, model_output="value" if model.is_regressor else "probability")
 
     def _worth(self, there: Any) -> FloatArray:
-        return np.concatenate([self._asked.answers(some) for some in self._images(there)])
+        return np.concatenate([self._user_model.answers(some) for some in self._images(there)])
 
     def log_odds(self, Z: FloatArray) -> FloatArray:
-        # not those of the probabilities, which have lost them where the model is sure
-        return np.concatenate([self._asked.log_odds(some) for some in self._images(Z)])
+        # from the model, as log-odds of probabilities lose precision near 0 and 1
+        return np.concatenate([self._user_model.log_odds(some) for some in self._images(Z)])
 
 
 def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -> IntArray:
-    """Segment one image by SLIC, into about ``n_segments`` connected pieces of like colour.
+    """Segment one image by SLIC, into about ``n_segments`` connected pieces of similar colour.
 
     Parameters
     ----------
     image : array of shape (height, width) or (channels, height, width)
     n_segments : int
-        Pieces wanted; there may be fewer.
+        Number of pieces; there may be fewer.
     compactness : float
-        How much nearness counts against colour, both in units of their range.
+        Weight of distance against colour, both divided by their range.
 
     Returns
     -------
     int array of shape (height, width)
-        The piece of each pixel, from 0 without gaps.
+        The piece of each pixel, numbered from 0.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -
         n_segments=n_segments,
         compactness=compactness,
         channel_axis=None if image.ndim == 2 else -1,
-        convert2lab=False,  # channels may be anything; colours would be taken for sRGB
+        convert2lab=False,  # channels need not be sRGB colours
         start_label=0,
     )
     return np.unique(pieces, return_inverse=True)[1].reshape(pieces.shape).astype(np.int64)
@@ -95,20 +95,20 @@ def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -
 class SuperpixelExplainer(Explainer):
     """Explain images by their superpixels, with any explainer of coalitions; values come back as pixels.
 
-    Each superpixel is a feature that is there or not; where it is not, the image shows the baseline. The explainer sees
+    Each superpixel is a feature that is present or absent; if absent, the image shows the baseline. The explainer sees
     nothing but these features: ``"kernelshap"``, ``"shapley_sampling"``, ``"bayesshap"``, ``"bayeslime"``, ``"lime"``
     or an object of :mod:`gpec.explainers`.
 
     Parameters
     ----------
     explainer : str or Explainer
-        Who explains.
+        The explainer of coalitions.
     n_segments, compactness
         See :func:`superpixels`.
     segments : int array of shape (height, width), optional
         One segmentation for all images, instead of one for each.
     baseline : "mean", "blur", number, or array of the image's shape
-        What stands in for absent superpixels: the mean colour of each superpixel, the blurred image, a constant, or an
+        Replacement of absent superpixels: the mean colour of each superpixel, the blurred image, a constant, or an
         image.
     image_shape : tuple, optional
         ``(height, width)`` or ``(channels, height, width)``; needed only if rows are flattened images.
@@ -120,7 +120,7 @@ class SuperpixelExplainer(Explainer):
     ``KernelShap(link="logit")`` does.
     """
 
-    rows_at_once = 4  # images are explained one by one anyway; so threads share them
+    rows_at_once = 4  # images are explained one by one, so threads can share them
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class SuperpixelExplainer(Explainer):
         self.image_shape = image_shape
 
     @property
-    def unit(self) -> str:  # type: ignore[override]  # not to be set: it follows from the explainer's link
+    def unit(self) -> str:  # type: ignore[override]  # read-only: it follows from the explainer's link
         """What the attributions measure."""
         explained = "log-odds" if getattr(self.explainer, "link", "identity") == "logit" else "probability"
         if hasattr(self, "model_") and self.model_.is_regressor:
@@ -169,7 +169,7 @@ class SuperpixelExplainer(Explainer):
         if len(model.schema.categorical):
             raise InputError("Superpixels need images of numbers, but some columns are categorical.")
         if model.schema.missing.any():
-            raise InputError("Superpixels need whole images, but some have missing values; impute them first.")
+            raise InputError("Superpixels need complete images, but some have missing values; impute them first.")
         self._shape = tuple(int(size) for size in shape)
         self.threads = make_explainer(self.explainer).threads
         if self.segments is not None and np.shape(self.segments) != self._shape[-2:]:
@@ -215,7 +215,7 @@ class SuperpixelExplainer(Explainer):
         return flat.reshape(self._shape[-2:]).astype(np.int64)
 
     def _baseline(self, image: FloatArray, pieces: IntArray) -> FloatArray:
-        """What the image shows where superpixels are absent."""
+        """The image where superpixels are absent."""
         if not isinstance(self.baseline, str):
             return np.broadcast_to(np.asarray(self.baseline, dtype=np.float64), image.shape)
         channels = image.reshape(-1, *image.shape[-2:])

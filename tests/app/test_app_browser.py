@@ -80,7 +80,7 @@ def test_a_slider_changes_the_numbers(playground, slider):
 def test_similar_rows_and_their_step(playground):
     before = text(playground, "median-width")
     choose(playground, "meaning", "similar rows")
-    wait_for(playground, lambda d: "similar rows lie inside" in text(d, "statement"))
+    wait_for(playground, lambda d: "inside the row's interval" in text(d, "statement"))
     before = changed(playground, "median-width", before)
     press(playground, "step", "ARROW_RIGHT", 3)
     wait_for(playground, lambda d: "0.8 of the way" in text(d, "statement"))
@@ -98,7 +98,7 @@ def test_a_click_shows_a_point(playground):
     assert text(playground, "point-interval") != interval
     assert text(playground, "point-distance") != distance
     choose(playground, "feature", "x2")
-    wait_for(playground, lambda d: "Push of x2" in text(d, "numbers"))
+    wait_for(playground, lambda d: "Attribution of x2" in text(d, "numbers"))
     assert console_errors(playground) == []
 
 

@@ -186,7 +186,7 @@ def test_what_is_not_there(tmp_path):
         FileCache().open_path(tmp_path / "nothing.gpec")
     with pytest.raises(InputError, match="open it again"):
         FileCache().get("some key")
-    with pytest.raises(CorruptFileError, match="arrive whole"):
+    with pytest.raises(CorruptFileError, match="arrived incomplete"):
         FileCache().open_upload("data:;base64,a", "x")
 
 
@@ -196,7 +196,7 @@ def test_the_least_recently_used_file_is_let_go(saved):
     cache.get(keys[0])
     cache.open_path(path)
     cache.get(keys[0])
-    with pytest.raises(InputError, match="no longer held by the page"):
+    with pytest.raises(InputError, match="no longer open"):
         cache.get(keys[1])
 
 

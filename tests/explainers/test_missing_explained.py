@@ -276,7 +276,7 @@ def test_images_must_be_whole():
     def model(X):
         return np.nan_to_num(X.reshape(len(X), -1)).mean(axis=1)
 
-    with pytest.raises(InputError, match="Superpixels need whole images, but some have missing values"):
+    with pytest.raises(InputError, match="Superpixels need complete images, but some have missing values"):
         fitted(SuperpixelExplainer("kernelshap", segments=np.arange(16).reshape(4, 4)), model, images)
     with pytest.raises(InputError, match="image_shape is for images, but some rows have missing values"):
         fitted(CXPlain(2, image_shape=(1, 4, 4)), model, images.reshape(6, 16))

@@ -84,15 +84,15 @@ class TestPoints:
 class TestWay:
     def test_the_way_on_half_a_circle_is_as_long_as_pi(self):
         ax = boundary(GeodesicGraph.build(HALF_CIRCLE, n_neighbors=2), ends=[[1.2, 0.0], [-1.2, 0.0]])
-        x, y = named(ax, "way along it").get_data()
+        x, y = named(ax, "path along it").get_data()
         # both neighbours of an end lie on one side of it: the way goes straight to the second
         np.testing.assert_allclose(np.column_stack((x, y)), np.delete(HALF_CIRCLE, [1, 98], axis=0))
-        assert [t.get_text() for t in ax.get_legend().get_texts()][1:3] == ["way along it: 3.14", "straight: 2.00"]
+        assert [t.get_text() for t in ax.get_legend().get_texts()][1:3] == ["path along it: 3.14", "straight: 2.00"]
 
     def test_the_way_of_a_gpec_goes_through_its_points(self, fitted):
         ends = fitted.X_explained_[:2]
         ax = boundary(fitted, ends=ends)
-        way = np.column_stack(named(ax, "way along it").get_data())
+        way = np.column_stack(named(ax, "path along it").get_data())
         points = fitted.boundary_.points
         assert all((np.abs(points[:, :2] - step).max(axis=1) == 0).any() for step in way)
         scale = fitted._require_fitted().context.schema.scale
@@ -198,7 +198,7 @@ class TestBalls:
     [
         (LINE[:, :1], {}, InputError, "only one"),
         ("points", {}, ParameterTypeError, "boundary draws a fitted GPEC"),
-        (LINE, {"output": 1}, InputError, "mere points have none"),
+        (LINE, {"output": 1}, InputError, "an array of points has none"),
         (LINE, {"ends": [[0, 0]]}, InputError, "ends has 1 rows; give the two"),
         (LINE, {"centers": [[0, 0, 0]]}, InputError, "centers has 3 features"),
         (LINE, {"level": 1.0}, InputError, "level=1.0"),

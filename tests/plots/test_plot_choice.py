@@ -59,10 +59,10 @@ def test_a_wrong_kind_lists_the_kinds():
 @pytest.mark.parametrize(
     ("e", "message"),
     [
-        (made(5, 3, 2)[0], r"of 2 classes; select one, for instance e\[0, :, 'kind 0'\]\.plot"),
-        (made(5, 3, 2)[:, 0], r"of 2 classes; select one, for instance e\[:, 'x0', 'kind 0'\]\.plot"),
-        (made()[0, 0], r"single attribution makes no picture; select a row, for instance e\[0\]\.plot"),
-        (made(5, 3, 2)[0, 0], r"single attribution makes no picture"),
+        (made(5, 3, 2)[0], r"has 2 classes; select one, for instance e\[0, :, 'kind 0'\]\.plot"),
+        (made(5, 3, 2)[:, 0], r"has 2 classes; select one, for instance e\[:, 'x0', 'kind 0'\]\.plot"),
+        (made()[0, 0], r"single attribution cannot be plotted; select a row, for instance e\[0\]\.plot"),
+        (made(5, 3, 2)[0, 0], r"single attribution cannot be plotted"),
         (made()[:0], "the explanation has no rows"),
         (made(5, 3, 2)[:0], "the explanation has no rows"),
     ],

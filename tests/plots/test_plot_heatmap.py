@@ -227,7 +227,7 @@ class TestAxes:
             for row in (mixed.frame.iloc[7], mixed.frame.iloc[[7]])
         ]
         np.testing.assert_array_equal(*pictures)
-        with pytest.raises(InputError, match="data has 2 rows; give the one row"):
+        with pytest.raises(InputError, match="data has 2 rows; give one row"):
             heatmap(g, "price", data=mixed.frame.head(2))
 
     def test_several_classes_are_drawn_one_at_a_time(self, X, models):

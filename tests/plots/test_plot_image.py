@@ -111,7 +111,7 @@ def test_a_shape_that_does_not_fit_is_refused(shape):
 
 
 def test_what_is_no_square_asks_for_its_shape():
-    with pytest.raises(InputError, match=r"6 attributions make no square image; say shape="):
+    with pytest.raises(InputError, match=r"6 attributions make no square image; pass shape="):
         image(of((2, 3))[0])
 
 

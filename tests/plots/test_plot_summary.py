@@ -120,7 +120,7 @@ def test_odd_tables():
 
 
 def test_wrong_use_gets_a_sentence():
-    with pytest.raises(InputError, match=r"output='kind 0' cannot be chosen: the explanation is of one class"):
+    with pytest.raises(InputError, match=r"output='kind 0' cannot be chosen: the explanation has one class"):
         summary(made(), output="kind 0")
     with pytest.raises(InputError, match="summary draws many rows of one class"):
         summary(made()[0])

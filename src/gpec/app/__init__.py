@@ -1,4 +1,4 @@
-"""A page for the browser: a playground for error bars, and a reader for saved explanations."""
+"""A page for the browser: a playground, and a viewer of saved explanations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TURN = (
 def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
     """The page as a ``dash.Dash``; ``files`` are saved explanations or fits to show.
 
-    Everything it needs comes from this machine. It never unpickles: files are gpec archives or refused.
+    Everything it needs comes from this machine. It never unpickles: only gpec archives are accepted.
     """
     try:
         from dash import Dash, Input, Output, dcc, html
@@ -79,9 +79,9 @@ def run(
     files : paths
         Saved explanations (``e.save(path)``) or fits (``g.save(path)``) to look at.
     host : str
-        Where to listen; by default this machine alone can reach the page.
+        Address to listen on; by default only this machine can reach the page.
     port : int
-        0 takes any that is free.
+        0 takes any free port.
     open_browser : bool
         Open the page in the browser of this machine.
     """

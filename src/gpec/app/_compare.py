@@ -17,7 +17,7 @@ from gpec.typing import IntArray
 
 __all__ = ["MOST_COMPARED", "compared_features", "draw_comparison", "table"]
 
-_PATTERNS = ("", "/", ".", "x")  # so that rows are told apart in print, too
+_PATTERNS = ("", "/", ".", "x")  # so that rows differ in black and white, too
 MOST_COMPARED = len(_PATTERNS)
 _MOST_FEATURES = 12
 

@@ -1,4 +1,4 @@
-"""The playground's controls: what each is called, what it does in one sentence, and its range."""
+"""The playground's controls: name, one-sentence help and range of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START = Controls()
 
 @dataclass(frozen=True)
 class Dial:
-    """A slider. ``power`` says that it moves the logarithm (base 10) of what it sets."""
+    """A slider. With ``power`` it sets the base-10 logarithm of its value."""
 
     name: str
     title: str
@@ -29,34 +29,34 @@ class Dial:
     power: bool = False
 
     def shown(self, value: float) -> float:
-        """Where the slider stands for a value; to the nearest step."""
+        """Position of the slider for a value, rounded to a step."""
         position = log10(value) if self.power else value
         return round(self.least + self.step * round((position - self.least) / self.step), 6)
 
     def meant(self, position: float) -> float:
-        """What the slider says where it stands, within its range."""
+        """Value at a position of the slider, limited to its range."""
         position = min(max(float(position), self.least), self.most)
         return 10.0**position if self.power else position
 
 
 SLIDERS = (
-    Dial("lam", "lambda: how likeness fades",
-         "Higher: rows are alike only if they lie near each other along the boundary.",
+    Dial("lam", "lambda: how similarity falls",
+         "Higher: rows are similar only if they are close along the boundary.",
          -1.5, 1.5, 0.1, power=True),
-    Dial("rho", "rho: how local a row is", "Higher: a row looks only at the boundary points nearest to it.",
+    Dial("rho", "rho: how local a row is", "Higher: a row depends only on the boundary points nearest to it.",
          -1.0, 2.5, 0.1, power=True),
-    Dial("n_boundary", "Boundary points", "How many points of the decision boundary are searched for.", 50, 600, 50),
+    Dial("n_boundary", "Boundary points", "Number of points sampled on the decision boundary.", 50, 600, 50),
     Dial("regularisation", "Regularisation of the model", "Higher: a smoother model, with a simpler boundary.",
          *REGULARISATION, 0.5),
-    Dial("noise", "Noise of the explainer", "How far the explainer's answer for a row varies by chance.",
+    Dial("noise", "Noise of the explainer", "Standard deviation of the explainer's answer for a row.",
          0.0, 0.1, 0.01),
-    Dial("step", "Step to similar rows", "How far similar rows lie on the way to the nearest real rows.",
+    Dial("step", "Step to similar rows", "Position of similar rows between the row and its nearest rows.",
          0.1, 1.0, 0.1),
 )  # fmt: skip
 
 
 def controls_from(chosen: dict[str, Any], positions: dict[str, float], added: list[Any] | None) -> Controls:
-    """What the controls say: words of the choices, where the sliders stand, and the rows that were added."""
+    """The settings: choices, positions of the sliders, and added rows."""
     numbers: dict[str, Any] = {dial.name: dial.meant(positions[dial.name]) for dial in SLIDERS}
     numbers["n_boundary"] = round(numbers["n_boundary"])
     rows = tuple((float(x), float(y)) for x, y in added or ())
@@ -70,13 +70,13 @@ def choices() -> list[Any]:
     model = dcc.Dropdown(MODELS, _START.model, id="model", **closed)
     meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
     meaning = dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True)
-    about = "How little is known of the explanation here, or how much it changes among similar rows."
+    about = "How uncertain the explanation is here, or how much it changes among similar rows."
     feature = dcc.RadioItems([], 0, id="feature", inline=True)
     return [
         _labelled("Data", "A boundary given by a formula, or a table with two features.", position),
-        _labelled("Model", "What is explained; only a formula can be its own model.", model),
+        _labelled("Model", "The model to explain; a formula is its own model.", model),
         _labelled("Meaning of the interval", about, meaning),
-        _labelled("Feature", "Whose attribution the colours are about.", feature),
+        _labelled("Feature", "The feature whose intervals are coloured.", feature),
     ]
 
 

@@ -46,11 +46,11 @@ DATASETS = {
 REGULARISATION = (0.0, 4.0)  # from none to strong
 _ROWS = 240
 _SEED = 0
-_REACH = 10.0  # of the rows around a formula
+_REACH = 10.0  # range of the rows of a formula
 
 
 class ScoreClassifier:
-    """A classifier made of a score, which is 0 on the boundary: ``p(x) = sigmoid(score(x))``."""
+    """A classifier from a score that is 0 on the boundary: ``p(x) = sigmoid(score(x))``."""
 
     classes_ = np.array([0, 1])
 
@@ -64,12 +64,12 @@ class ScoreClassifier:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows with two features and their classes; ``score`` is the formula of the boundary, where there is one."""
+    """Rows with two features and their classes; ``score`` is the formula of the boundary, if there is one."""
 
     X: FloatArray
     y: IntArray
     names: tuple[str, str]
-    positive: str  # what class 1 is
+    positive: str  # name of class 1
     score: Callable[[FloatArray], FloatArray] | None = None
 
     def axes(self, n: int) -> tuple[FloatArray, FloatArray]:
@@ -93,7 +93,7 @@ def load_dataset(name: str) -> Dataset:
     return Dataset(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), "inside" if name == "circle" else "above", score)
 
 
-# Heights of the curves that part the classes.
+# Curves that separate the classes.
 _CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "line": linear_boundary(2).model.curve,
     "angle": absolute_boundary(2).model.curve,
@@ -117,7 +117,7 @@ def _moons() -> Dataset:
     return Dataset(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
 
 
-# Of scikit-learn's tables: the loader, two columns, the class of interest and its name.
+# scikit-learn's tables: the loader, two columns, the class of interest and its name.
 _TABLES: dict[str, tuple[str, tuple[str, str], int, str]] = {
     "iris": ("load_iris", ("petal length (cm)", "petal width (cm)"), 1, "versicolor"),
     "cancer": ("load_breast_cancer", ("mean radius", "mean texture"), 0, "malignant"),
@@ -153,7 +153,7 @@ def train(dataset: Dataset, kind: str, regularisation: float) -> Any:
         ),
         "svm": make_pipeline(StandardScaler(), SVC(C=C)),
     }[kind]
-    with warnings.catch_warnings():  # a network that is not quite at its best is still a network
+    with warnings.catch_warnings():  # a network need not converge here
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(dataset.X, dataset.y)
     return ScoreClassifier(lambda X: np.asarray(2.0 * model.decision_function(X))) if kind == "svm" else model
@@ -162,5 +162,5 @@ def train(dataset: Dataset, kind: str, regularisation: float) -> Any:
 def _formula(dataset: Dataset, softness: float) -> ScoreClassifier:
     score = dataset.score
     if score is None:
-        raise InputError("A data set has no formula; choose one of the other models.")
+        raise InputError("A table has no formula; choose one of the other models.")
     return ScoreClassifier(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - softness)))

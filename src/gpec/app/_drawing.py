@@ -1,4 +1,4 @@
-"""The playground's picture."""
+"""The playground's plot."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TOP = 0.98  # quantile of the widths that gets the brightest colour
 
 
 def plain(text: Any, longest: int = 34) -> str:
-    """Text that plotly shows as it stands, where it would read markup."""
+    """Text with plotly's markup escaped."""
     return shorten(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What all pictures of the page share; a click means a point, never a zoom."""
+    """Layout shared by all plots of the page; a click selects a point, never zooms."""
     return {
         "xaxis": {"fixedrange": True, **x},
         "yaxis": {"fixedrange": True, **y},
@@ -56,7 +56,7 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
             colorbar={"title": {"text": "width", "side": "top"}, "thickness": 12, "outlinewidth": 0, "xpad": 6},
             hovertemplate="%{x:.3g}, %{y:.3g}<br>interval %{z:.3g} wide<extra></extra>",
         ),
-        _contour(surface, surface.probability, half, _edge(4.0)),  # so that it is seen on bright ground, too
+        _contour(surface, surface.probability, half, _edge(4.0)),  # a dark edge, visible on bright colours
         _contour(surface, surface.probability, half, _edge(2.0, "white")),
     ]
     if reading is not None:

@@ -1,4 +1,4 @@
-"""Files opened in the page: gpec archives only, bounded, and never run."""
+"""Files opened in the page: gpec archives only, of limited size, never executed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpec.typing import FloatArray
 __all__ = ["LARGEST_UPLOAD", "FileCache", "OpenFile", "read_file"]
 
 LARGEST_UPLOAD = 50 * 2**20
-_LARGEST_UNPACKED = 500 * 2**20  # of an upload: a small archive may hold a great many zeros
+_LARGEST_UNPACKED = 500 * 2**20  # of an upload: a small archive may unpack to a large one
 _MOST_FILES = 8
 _MOST_SEARCHED = 2_000_000  # values whose text is searched, besides the names of rows
 
@@ -43,55 +43,55 @@ class OpenFile:
     """
 
     name: str
-    has_intervals: bool  # whether there are intervals by which rows can be trusted; a fit without its model has none
+    has_intervals: bool  # False for a fit, which has none without its model
     explanation: Explanation
     statements: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     firm: FloatArray  # (n,) or (n, c)
     labels: list[str]
-    texts: list[str]  # of each row, in small letters, for searches
+    texts: list[str]  # of each row, in lower case, for searches
 
     @classmethod
     def of(cls, name: str, has_intervals: bool, e: Explanation, statements: tuple[str, ...], facts: Any) -> OpenFile:
-        """With what the page asks for again and again."""
+        """With firm shares, labels and texts computed once."""
         labels = [str(i) if e.row_names is None else value_text(e.row_names[i]) for i in range(len(e))]
         return cls(name, has_intervals, e, statements, facts, firm_share(e), labels, _texts(e, labels))
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the classes, where there are several."""
+        """Names of the classes, if there are several."""
         e = self.explanation
         return [str(name) for name in e.output_names] if "output" in e.axes else []
 
     def of_output(self, output: int) -> tuple[Explanation, FloatArray]:
-        """The explanation of one class, and how firm each row is."""
+        """The explanation of one class, and the firm share of each row."""
         if self.outputs:
             return self.explanation[:, :, output], self.firm[:, output]
         return self.explanation, self.firm
 
 
 class FileCache:
-    """The files that are open, by a key that the page holds; the least recently used are let go."""
+    """Cache of the open files, by key; the least recently used are dropped."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
     def open_path(self, path: str | os.PathLike[str]) -> tuple[str, str]:
-        """Key and name of a file of this machine."""
+        """Open a file of this machine; return key and name."""
         if not Path(path).is_file():
             raise InputError(f"There is no file {os.fspath(path)!s}.")
         return self._add(read_file(path, Path(path).name))
 
     def open_upload(self, contents: str, name: str) -> tuple[str, str]:
-        """Key and name of a file that a browser sent as a data address."""
+        """Open a file that a browser sent as a data URL; return key and name."""
         packed = contents.partition(",")[2]
         if len(packed) * 3 // 4 > LARGEST_UPLOAD:
             raise InputError(f"{name} is larger than {LARGEST_UPLOAD >> 20} MB; name it on the command line instead.")
         try:
             content = base64.b64decode(packed, validate=True)
         except binascii.Error as error:
-            raise CorruptFileError(f"{name} did not arrive whole; send it again.") from error
+            raise CorruptFileError(f"{name} arrived incomplete; send it again.") from error
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "upload"
             path.write_bytes(content)
@@ -102,7 +102,7 @@ class FileCache:
         """The file of a key."""
         with self._lock:
             if key not in self._files:
-                raise InputError("This file is no longer held by the page; open it again.")
+                raise InputError("This file is no longer open; open it again.")
             self._files.move_to_end(key)
             return self._files[key]
 
@@ -116,7 +116,7 @@ class FileCache:
 
 
 def read_file(path: str | os.PathLike[str], name: str) -> OpenFile:
-    """Read a saved explanation or fit; errors speak of ``name``."""
+    """Read a saved explanation or fit; errors use ``name``."""
     try:
         try:
             e = Explanation.load(path)
@@ -129,12 +129,12 @@ def read_file(path: str | os.PathLike[str], name: str) -> OpenFile:
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
         raise kind(str(error).replace(os.fspath(path), name)) from error
-    except Exception as error:  # a well-formed archive with a garbled inside
+    except Exception as error:  # a valid archive with invalid content
         raise CorruptFileError(f"{name} is damaged or was not written by gpec; save it again.") from error
 
 
 def _require_moderate(path: Path, name: str) -> None:
-    """Refuse what is no archive, and one that would unpack to more than the page can bear."""
+    """Raise if the file is no archive, or would unpack to more than the limit."""
     try:
         with zipfile.ZipFile(path) as archive:
             total = sum(member.file_size for member in archive.infolist())

@@ -1,4 +1,4 @@
-"""What a saved fit tells without its model: a page cannot have the model, and needs none for this."""
+"""Describes a saved fit without its model, which the page does not have."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SHOWN = ("explainer", "kernel", "similar", "lam", "rho", "n_boundary", "n_expla
 
 
 def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """The rows that were explained in fit, sentences on what the fit promises, and facts about it."""
+    """The rows explained in fit, sentences on what the fit promises, and facts about it."""
     fitted, diagnostics = saved.fitted, saved.diagnostics
     groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observation
     values, U = seen.attribution.values, seen.U
-    classes = [str(c) for c in range(values.shape[2])]  # files do not keep their names
+    classes = [str(c) for c in range(values.shape[2])]  # files do not store their names
     single = None if diagnostics.get("regression") else "1"
     explanation = Explanation.of_outputs(
         values=values,

@@ -1,4 +1,4 @@
-"""Which rows of an opened file are shown, and in which order."""
+"""The rows of an open file that are shown, and their order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = 20
 
 
 def selected_rows(file: OpenFile, output: int, text: str, levels: Sequence[str], order: str) -> IntArray:
-    """Rows that hold every word of ``text`` and have one of the levels, in this order."""
+    """Rows that contain every word of ``text`` and have one of the levels, in this order."""
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not one of {list(ORDERS)}.")
     firm = file.of_output(output)[1]
@@ -42,7 +42,7 @@ def selected_rows(file: OpenFile, output: int, text: str, levels: Sequence[str],
 
 
 def rows_table(file: OpenFile, output: int, rows: IntArray, picked: list[int]) -> Any:
-    """One line for each row, with a button to choose it."""
+    """One line for each row, with a button to select it."""
     e, firm = file.of_output(output)
     words = row_levels(firm)
     answered = e.predictions is not None

@@ -1,4 +1,4 @@
-"""A small web server for the page: this machine only, unless told otherwise."""
+"""A small web server for the page; by default it serves this machine only."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Requests are no news."""
+        """Do not log requests."""
 
 
 def serve(application: Any, host: str, port: int) -> WSGIServer:
-    """A server of a Flask application that listens; ``serve_forever()`` answers. Port 0 is any that is free.
+    """Listen for a Flask application; ``serve_forever()`` answers requests. Port 0 is any free port.
 
-    On this machine's own address it answers to that name only, so that no foreign page can pass it off as its own.
+    On the loopback address it accepts that host name only, which prevents DNS rebinding.
     """
     try:
         server = make_server(host, port, application, _Server, _Quiet)
@@ -40,8 +40,8 @@ def serve(application: Any, host: str, port: int) -> WSGIServer:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, for the page; what nobody foresaw goes to the log and is not shown."""
+    """The error message for the page; unexpected errors go to the log and are not shown."""
     if isinstance(error, GPECError):
         return str(error)
-    logging.getLogger("gpec.app").error("The page met an unexpected error.", exc_info=error)
-    return "Something unexpected went wrong; the terminal that runs the page says what."
+    logging.getLogger("gpec.app").error("Unexpected error in the page.", exc_info=error)
+    return "An unexpected error occurred; see the terminal that runs the page."

@@ -1,4 +1,4 @@
-"""The playground's explainer: exact Shapley values of two features, with as much noise as is asked for."""
+"""The playground's explainer: exact Shapley values of two features, with a chosen amount of noise."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NoisyExplainer = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # rows -
 
 
 def shapley_of_two(predict: Predict, X: FloatArray, background: FloatArray) -> FloatArray:
-    """Exact Shapley values ``(n, 2)`` of a function of two features, absent ones drawn from ``background``.
+    """Exact Shapley values ``(n, 2)`` of a function of two features, absent ones taken from ``background``.
 
     With ``v(S)`` the mean answer where the features ``S`` are the row's,
-    ``phi_1 = (v(1) - v() + v(12) - v(2)) / 2``. Rows of a grid share their values, so each value is asked for once.
+    ``phi_1 = (v(1) - v() + v(12) - v(2)) / 2``. Rows of a grid share their values, so each value is computed once.
     """
     whole, nothing = predict(X), float(predict(background).mean())
     alone = np.empty_like(X)
@@ -37,7 +37,7 @@ def shapley_of_two(predict: Predict, X: FloatArray, background: FloatArray) -> F
 
 
 def noisy_shapley(predict: Predict, background: FloatArray, noise: float, seed: int) -> NoisyExplainer:
-    """An explainer whose answers vary by ``noise``, a standard deviation; the same row always gets the same answer."""
+    """An explainer with normal noise of standard deviation ``noise``; the same row always gets the same values."""
 
     def explain(X: FloatArray) -> tuple[FloatArray, FloatArray]:
         X = np.asarray(X, dtype=np.float64)

@@ -1,9 +1,9 @@
-"""The numbers behind the playground's picture: from what the controls say to widths over a grid.
+"""The playground's computations: from the controls to widths over a grid.
 
     controls ──> model ──> boundary ──> fit ──> surface, reading of a point
                    └────> explainer ────┘
 
-Each stage is a pure function of a part of the controls and is kept, so that a slider runs only what depends on it.
+Each stage is a pure, cached function of a part of the controls, so a slider runs only the stages that depend on it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ PAPER, SIMILAR = "paper", "similar"
 ALIKE = 0.9  # rows whose kernel with a row is at least this form its similarity ball
 MOST_ADDED = 30
 _EXPLAINED, _BACKGROUND = 24, 20
-_GRID = {PAPER: 40, SIMILAR: 22}  # points each way; similar rows cost eight times as much for each
+_GRID = {PAPER: 40, SIMILAR: 22}  # points along each axis; with similar rows a point costs eight times as much
 _FINE = 60
 _NEIGHBORS = 6
 _SEED = 0
-_FADED = 3.0  # length of a part that learning has switched off, so that its sliders still do something
+_FADED = 3.0  # length of a term that learning switched off, so that its sliders still have an effect
 
 
 @dataclass(frozen=True)
 class Controls:
-    """What the controls of the playground say."""
+    """The settings of the playground."""
 
     dataset: str = "sine"
     model: str = "network"
@@ -53,7 +53,7 @@ class Controls:
     n_boundary: int = 200
     noise: float = 0.02  # standard deviation of the explainer's answers
     step: float = 0.5  # of similar rows
-    added: tuple[tuple[float, float], ...] = ()  # rows explained besides those of the start
+    added: tuple[tuple[float, float], ...] = ()  # rows explained in addition to the initial ones
 
     def __post_init__(self) -> None:
         if self.meaning not in _GRID:
@@ -63,17 +63,17 @@ class Controls:
 
     @property
     def of_model(self) -> Controls:
-        """What the model depends on."""
+        """The settings that the model depends on."""
         return self.only("dataset", "model", "regularisation")
 
     def only(self, *names: str) -> Controls:
-        """The same in these parts, and the defaults in all others."""
+        """The same values in these fields, and defaults in all others."""
         return Controls(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The picture in numbers; arrays over a grid are ``(y, x)``, and lines need a finer one."""
+    """The data of the plot; arrays over a grid are ``(y, x)``, and contours use a finer grid."""
 
     dataset: Dataset
     x: FloatArray
@@ -93,7 +93,7 @@ class Surface:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is known at one point."""
+    """The results at one point."""
 
     point: tuple[float, float]
     probability: float
@@ -116,7 +116,7 @@ def _explainer(controls: Controls) -> NoisyExplainer:
 @lru_cache(maxsize=64)
 def _boundary(key: Controls) -> BoundarySample:
     dataset, model = load_dataset(key.dataset), _model(key.of_model)
-    with warnings.catch_warnings():  # the page says how many were found
+    with warnings.catch_warnings():  # the page shows how many were found
         warnings.simplefilter("ignore", FewBoundaryPointsWarning)
         try:
             return BisectionSampler(rows="box").sample(
@@ -145,7 +145,7 @@ def _usual_square(key: Controls) -> float:
 def _lengths(key: Controls) -> dict[str, float]:
     """Lengths of the four parts of gpec's own kernel, learned once for a data set and a kind of model.
 
-    They stay while sliders move, so that a slider moves nothing but what it names.
+    They stay fixed while sliders move, so that a slider changes only its own setting.
     """
     dataset, model = load_dataset(key.dataset), _model(key)
     settings: dict[str, Any] = {"n_explained": 40, "similar": None, "random_state": _SEED, "progress": False}
@@ -162,9 +162,9 @@ def _kernel(controls: Controls) -> Matern:
 
 @lru_cache(maxsize=32)
 def fit_of(controls: Controls) -> GPEC:
-    """A GPEC fitted as the controls say.
+    """A GPEC fitted with the settings.
 
-    The paper's meaning has the paper's kernel and a fixed scale, so that an explained row more can only narrow
+    The paper's meaning has the paper's kernel and a fixed scale, so that one more explained row can only narrow
     intervals; similar rows have gpec's own kernel, in which ``lam`` and ``rho`` shape one part of four.
     """
     dataset = load_dataset(controls.dataset)
@@ -186,7 +186,7 @@ def fit_of(controls: Controls) -> GPEC:
         progress=False,
         **meaning,
     )
-    with warnings.catch_warnings():  # exact answers have no noise, which is no news here
+    with warnings.catch_warnings():  # exact attributions have no noise
         warnings.simplefilter("ignore", NoiseFloorWarning)
         return g.fit(dataset.X, X_explained=rows)
 
@@ -198,7 +198,7 @@ def surface_of(controls: Controls) -> Surface:
     x, y, grid = _grid(dataset, _GRID[controls.meaning])
     shape = (len(y), len(x))
     if controls.meaning == PAPER:
-        # the variance of an answer is known here without asking for the answer
+        # the variance of an answer does not depend on the answer
         e = g.explain(grid, attribution="posterior")
         width = 2.0 * norm.isf(0.025) * np.sqrt(e.variance + controls.noise**2)
     else:
@@ -220,7 +220,7 @@ def surface_of(controls: Controls) -> Surface:
 
 @lru_cache(maxsize=64)
 def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> Reading:
-    """What is known of one feature at one point."""
+    """The results for one feature at one point."""
     dataset, g = load_dataset(controls.dataset), fit_of(controls)
     row = np.array([point])
     e = g.explain(row)[0, feature]

@@ -1,4 +1,4 @@
-"""The playground: move a slider, click the map, see what becomes of the error bars."""
+"""The playground: move a slider, click the map, and see the error bars change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["connect", "layout"]
 
 BALL, ADD = "ball", "add"
 _INTRODUCTION = (
-    "A model cuts the map in two along the white line. An explainer says how far each feature pushes a row to one "
-    "side. The colours tell how wide the 95% interval around that push is: dark where the explanation is sure, bright "
-    "where it is not."
+    "A model divides the map into two classes along the white line. An explainer gives each feature an attribution: "
+    "how far it moves a row to one side. The colours show how wide the 95% interval of that attribution is: dark where "
+    "the explanation is certain, bright where it is not."
 )
 _SIGNS = {
     "sign line": "decision boundary",
@@ -69,7 +69,7 @@ def _map() -> Any:
 
 
 def _under() -> Any:
-    """What stands below the map: what its signs mean, and what can be taken back."""
+    """Below the map: the legend, and buttons to undo."""
     signs = [html.Span([html.I(className=sign), text]) for sign, text in _SIGNS.items()]
     tools = [
         html.Button("Undo the last row", id="undo", className="quiet"),
@@ -81,7 +81,7 @@ def _under() -> Any:
 
 
 def connect(app: Any) -> None:
-    """Give the playground its life."""
+    """Connect the playground's callbacks."""
     for dial in SLIDERS:
         app.clientside_callback(
             _SHOWN % ("Math.pow(10, position)" if dial.power else "position"),
@@ -159,7 +159,7 @@ def connect(app: Any) -> None:
 
 
 def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:
-    """The readings beside the picture."""
+    """The numbers beside the plot."""
     name = surface.dataset.names[feature]
     was = "" if last is None or number(last["median"]) == number(median) else f"was {number(last['median'])}"
     count = len(surface.explained)
@@ -177,15 +177,15 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
     of_point = [
         ("Where", f"{number(reading.point[0])}, {number(reading.point[1])}", "", "point-where"),
         (f"Model: chance of {surface.dataset.positive}", share_text(reading.probability), "", "point-probability"),
-        (f"Push of {name}", value, "", "point-value"),
+        (f"Attribution of {name}", value, "", "point-value"),
         ("95% interval", f"{low} to {high}", "", "point-interval"),
-        ("Spread by the boundary", f"± {number(np.sqrt(e.boundary_variance))}", "", "point-boundary"),
-        ("Spread by the noise", f"± {number(np.sqrt(e.noise_variance))}", "", "point-noise"),
+        ("Deviation by the boundary", f"± {number(np.sqrt(e.boundary_variance))}", "", "point-boundary"),
+        ("Deviation by the noise", f"± {number(np.sqrt(e.noise_variance))}", "", "point-noise"),
         ("Distance to the boundary", number(reading.distance), "", "point-distance"),
     ]
     ball = (
-        "Spreads are standard deviations of the push; the distance is in standard deviations of the features. The "
-        f"dotted line holds the rows that the kernel of the boundary finds alike (at least {ALIKE:g} of 1)."
+        "Deviations are standard deviations of the attribution; the distance is in standard deviations of the "
+        f"features. The dotted line encloses rows with a boundary kernel of at least {ALIKE:g}."
     )
     return [*parts, html.H2("Your point"), _list(of_point), html.P(ball, className="help")]
 

@@ -14,8 +14,8 @@ from gpec.app._server import sentence
 __all__ = ["connect", "layout"]
 
 _INVITATION = (
-    "Open what e.save or g.save wrote. The file stays on this machine, and nothing in it is run. Trust is the share of "
-    "a row's attributions, by size, whose direction is firm among what the interval is about."
+    "Open a file of e.save or g.save. The file stays on this machine, and nothing in it is executed. Trust is the "
+    "share of a row's attributions, by size, whose sign is firm."
 )
 
 
@@ -77,7 +77,7 @@ def layout(files: list[tuple[str, str]]) -> Any:
 
 
 def connect(app: Any, cache: FileCache) -> None:
-    """Give the page its life."""
+    """Connect the page's callbacks."""
     filters = [Input(name, "value") for name in ("file", "output", "search", "levels", "order")]
 
     @app.callback(  # type: ignore[untyped-decorator]
@@ -152,7 +152,7 @@ def connect(app: Any, cache: FileCache) -> None:
         except Exception as error:
             return _sorry(error), "", True, True, True
         if not len(found):
-            return _hint("No row fits; search for less, or allow more levels of trust."), "", True, True, True
+            return _hint("No row matches; use fewer words, or allow more levels of trust."), "", True, True, True
         here = found[start : start + PAGE]
         where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
         last = start + PAGE >= len(found)
@@ -168,7 +168,7 @@ def connect(app: Any, cache: FileCache) -> None:
     def pick(_: Any, clicks: list[Any], picked: list[int]) -> Any:
         if not isinstance(ctx.triggered_id, dict):
             return []
-        if not ctx.triggered[0]["value"]:  # a button that has just been drawn
+        if not ctx.triggered[0]["value"]:  # a new button, not clicked yet
             return no_update
         row = int(ctx.triggered_id["pick"])
         return [other for other in picked if other != row] if row in picked else [*picked, row][-MOST_COMPARED:]
@@ -191,7 +191,7 @@ def connect(app: Any, cache: FileCache) -> None:
 
 
 def about(file: OpenFile) -> Any:
-    """What the file is, and what its intervals promise."""
+    """Facts of the file, and what its intervals promise."""
     facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in file.facts], className="facts")
     return [*(html.P(text, className="promise") for text in file.statements), facts]
 

@@ -1,4 +1,4 @@
-"""Drawn data sets of two features, whose decision boundary is known in closed form."""
+"""Synthetic data sets of two features, with a decision boundary in closed form."""
 
 from gpec.datasets.base import Dataset
 from gpec.datasets.synthetic import CurveModel, absolute_boundary, cosine_boundary, linear_boundary

@@ -1,4 +1,4 @@
-"""What every data set is: rows, their classes, and a split that never changes."""
+"""The class of data sets: rows, classes, and a fixed split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Dataset", "stratified_split"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows, their classes, and what is known about both.
+    """Rows, their classes, and their description.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Dataset:
 
 
 def stratified_split(y: npt.NDArray[Any], test_share: float = 0.2) -> tuple[IntArray, IntArray]:
-    """Rows to train and to test, sorted; the same share of each class, and the same rows for ever.
+    """Rows to train and to test, sorted; the same share of each class, and always the same rows.
 
     ``RandomState`` because NumPy promises that its stream never changes, and promises no such thing of ``Generator``.
     """

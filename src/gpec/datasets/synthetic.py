@@ -1,4 +1,4 @@
-"""Two features and a decision boundary known in closed form.
+"""Synthetic data with two features and a decision boundary in closed form.
 
 A :class:`CurveModel` predicts class 1 above the curve ``x2 = f(x1)``:
 
@@ -29,7 +29,7 @@ _REACH = 10.0  # rows are uniform over [-10, 10]^2, as in the paper
 class CurveModel(ABC):
     """A classifier of two features whose boundary is the curve ``x2 = f(x1)``.
 
-    It has ``predict_proba`` and ``predict`` like any scikit-learn classifier, and knows what no trained model does:
+    It has ``predict_proba`` and ``predict`` like any scikit-learn classifier, and adds what no trained model has:
     exact points of its boundary, and its gradient.
 
     Parameters
@@ -118,7 +118,7 @@ class _Absolute(CurveModel):
 
 
 def cosine_boundary(n_samples: int = 1_000, *, sharpness: float = 1.0, random_state: Any = 0) -> Dataset:
-    """The paper's synthetic set: ``x2 = 2 cos(10 / x1)``, wild near ``x1 = 0`` and calm far from it.
+    """The paper's synthetic set: ``x2 = 2 cos(10 / x1)``, which oscillates near ``x1 = 0`` and is smooth far from it.
 
     For ``|x1| < 20 / ((5e6 + 1) pi)`` the curve is 0. Rows are uniform over [-10, 10]^2.
     """
@@ -127,7 +127,7 @@ def cosine_boundary(n_samples: int = 1_000, *, sharpness: float = 1.0, random_st
 
 
 def linear_boundary(n_samples: int = 1_000, *, sharpness: float = 1.0, random_state: Any = 0) -> Dataset:
-    """The line ``x2 = x1``: the simplest boundary there is. Rows are uniform over [-10, 10]^2."""
+    """The line ``x2 = x1``, the simplest boundary. Rows are uniform over [-10, 10]^2."""
     return _sample("linear_boundary", _Linear(sharpness), n_samples, random_state, "x2 = x1")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of an explanation; each draws on the axes it is given and returns them."""
+"""Plots of an explanation; each draws on the given axes and returns them."""
 
 from gpec.plots.bars import bars
 from gpec.plots.beeswarm import beeswarm

@@ -1,4 +1,4 @@
-"""Which picture suits an explanation."""
+"""Chooses the plot for an explanation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_ONE_ROW = ("bars", "similar", "waterfall")
 
 
 def draw(e: Explained, kind: str | None, options: dict[str, Any]) -> Any:
-    """Draw an explanation with the function of this name, or with the one that suits it."""
+    """Draw an explanation with the named plot, or with the default plot for its axes."""
     if kind is None:
         kind = _suitable(e)
     check_choice("kind", kind, _KINDS)
@@ -38,7 +38,7 @@ def _suitable(e: Explained) -> str:
         first = "0" if e.axes[0] == "feature" else ":"
         second = ":" if e.axes[0] == "feature" else repr(str(e.feature_names))
         raise InputError(
-            f"This explanation is of {e.shape[-1]} classes; select one, for instance "
+            f"This explanation has {e.shape[-1]} classes; select one, for instance "
             f"e[{first}, {second}, {str(e.output_names[0])!r}].plot()."
         )
-    raise InputError("A single attribution makes no picture; select a row, for instance e[0].plot().")
+    raise InputError("A single attribution cannot be plotted; select a row, for instance e[0].plot().")

@@ -1,4 +1,4 @@
-"""Pictures with a line for each feature: their axes, bars, whiskers and legends."""
+"""Plots with one line for each feature: axes, bars, whiskers and legends."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _PALE = 0.45
-_LEGEND = 0.27  # inches that a line of legend takes
-_CHARACTERS = 56  # of the labels in one line of it
+_LEGEND = 0.27  # inches for each line of the legend
+_CHARACTERS = 56  # of the labels in one line of the legend
 
 
 def names_and_values(e: Explained) -> list[str]:
@@ -46,13 +46,13 @@ def feature_axes(ax: Axes | None, names: list[str], width: float, each: float, m
     place = np.arange(len(names))[::-1]
     ax.set_yticks(place, names)
     ax.set_ylim(-0.6, len(names) - 0.4)
-    ax.xaxis.set_major_locator(MaxNLocator(6))  # so few ticks that their labels do not touch
+    ax.xaxis.set_major_locator(MaxNLocator(6))  # few ticks, so that labels do not overlap
     tidy(ax)
     return ax, place
 
 
 def bar(ax: Axes, start: float, step: float, y: float, word: str) -> None:
-    """A bar from ``start`` that is coloured by its sign and filled by how firm that sign is."""
+    """A bar from ``start``, with a colour for its sign and a fill for the certainty of the sign."""
     ax.barh(y, step, left=start, height=0.65, **_fill(word, UP if step >= 0 else DOWN))
 
 
@@ -82,7 +82,7 @@ def firmness_legend(ax: Axes, rows: int) -> None:
 
 
 def legend_below(ax: Axes, rows: int, handles: list[Any], labels: list[str]) -> None:
-    """A legend below the lowest of ``rows`` lines at the heights 0, 1, ..., where nothing else stands."""
+    """A legend in free space below ``rows`` lines at the heights 0, 1, ..."""
     columns = max(min(len(labels), 3, _CHARACTERS // max(map(len, labels))), 1)
     needed = _LEGEND * -(-len(labels) // columns)
     height = ax.bbox.height / ax.figure.dpi
@@ -92,6 +92,6 @@ def legend_below(ax: Axes, rows: int, handles: list[Any], labels: list[str]) -> 
 
 
 def shown_of(e: Explained, shown: int) -> str:
-    """How many of the features are to be seen, if not all."""
+    """How many of the features are shown, if not all."""
     total = e.shape[e.axes.index("feature")]
     return f"; {shown} of {total:,} features" if shown < total else ""

@@ -1,4 +1,4 @@
-"""Two features of a fitted GPEC as the axes of a picture: its grid, its ticks, and the row that all else is held at."""
+"""Two features of a fitted GPEC as the axes of a plot: grid, ticks, and the values of the other features."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 _MARGIN = 0.05  # of the range, on both sides
-_RARE = 0.005  # share of rows at either end that may lie outside of the picture
+_RARE = 0.005  # share of rows at either end that may lie outside the plot
 _MOST_TICKS = 25  # names of categories
 _SPREAD = 0.7  # of a cell, over which the rows of a category are drawn
-_STEPS = (0.6180339887, 0.7548776662)  # fill a cell evenly, however many rows there are
-_INSIDE = 0.4999  # of a cell: where a wall between two categories stands
+_STEPS = (0.6180339887, 0.7548776662)  # fill a cell evenly for any number of rows
+_INSIDE = 0.4999  # of a cell: the border between two categories
 
 
 class FittedGPEC(Protocol):
-    """A fitted GPEC as pictures see it."""
+    """The methods of a fitted GPEC that plots use."""
 
     def explain(
         self, X: Any, *, attribution: Literal["explainer", "posterior"] = ..., confidence_level: float = ...
@@ -60,14 +60,14 @@ class PlaneAxis:
     as_text: Callable[[float], str] | None = None  # of dates
 
     def centers(self, n: int) -> FloatArray:
-        """Where the cells of a grid lie."""
+        """Centres of the cells of a grid."""
         if self.categories is not None:
             return np.arange(len(self.categories), dtype=np.float64)
         edges = np.linspace(self.low, self.high, n + 1)
         return np.asarray((edges[1:] + edges[:-1]) / 2)
 
     def contours(self, centers: FloatArray, surface: FloatArray, along: int) -> tuple[FloatArray, FloatArray]:
-        """Centres and surface for contours: they reach the frame, and follow the walls between categories."""
+        """Centres and surface for contours, extended to the frame and to the borders between categories."""
         if self.categories is None:
             first, last = (np.take(surface, [i, i + step], axis=along) for i, step in ((0, 1), (-1, -1)))
             ends = [np.take(end, [0], along) - np.diff(end, axis=along) / 2 for end in (first, last)]
@@ -90,7 +90,7 @@ class PlaneAxis:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Two columns as axes, and the encoded row at which all other columns are held."""
+    """Two columns as axes, and the encoded row with the fixed values of all other columns."""
 
     columns: tuple[int, int]
     axes: tuple[PlaneAxis, PlaneAxis]
@@ -106,7 +106,7 @@ class Plane:
         limits: Any,
         inside: FloatArray | None = None,
     ) -> Plane:
-        """Axes that show nearly all of the encoded ``rows`` and all of those ``inside``, or go as far as ``limits``."""
+        """Axes that show nearly all encoded ``rows`` and all of those ``inside``, or have the given ``limits``."""
         given = (None, None) if limits is None else tuple(limits)
         if len(given) != 2:
             raise InputError(f"limits={limits!r} must be two pairs (low, high), the first for the horizontal axis.")
@@ -115,14 +115,14 @@ class Plane:
         return cls(columns, (first, second), row)
 
     def grid(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Centres along both axes, and the encoded rows of all cells: line after line, from below."""
+        """Centres along both axes, and the encoded rows of all cells, line by line from below."""
         across, up = (axis.centers(n) for axis in self.axes)
         rows = np.tile(self.row, (len(across) * len(up), 1))
         rows[:, self.columns[0]], rows[:, self.columns[1]] = np.tile(across, len(up)), np.repeat(up, len(across))
         return across, up, rows
 
     def spread(self, rows: FloatArray) -> FloatArray:
-        """Where encoded rows are drawn, ``(2, n)``: those of one category are spread over its cell."""
+        """Positions of encoded rows, ``(2, n)``: rows of one category are spread over its cell."""
         places = rows[:, self.columns].T.copy()
         for axis, place, step in zip(self.axes, places, _STEPS, strict=True):
             if axis.categories is not None:
@@ -130,7 +130,7 @@ class Plane:
         return places
 
     def contours(self, across: FloatArray, up: FloatArray, surface: FloatArray) -> tuple[FloatArray, ...]:
-        """The same centres and surface ``(up, across)``, made ready for contours."""
+        """The same centres and surface ``(up, across)`` for contours."""
         across, surface = self.axes[0].contours(across, surface, 1)
         up, surface = self.axes[1].contours(up, surface, 0)
         return across, up, surface
@@ -164,7 +164,7 @@ def choose_columns(features: Any, schema: Schema, default: tuple[int, int], who:
 
 
 def choose_output(output: Any, names: Any, who: str) -> int:
-    """The place of a class among ``names``, given by name or by number; a single output needs no choice."""
+    """The position of a class among ``names``, given by name or number; a single output needs no choice."""
     if names is None and output is not None:
         raise InputError(f"output={output!r} chooses among classes, and a regressor has none; leave it out.")
     known: list[str] = [] if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
@@ -176,7 +176,7 @@ def choose_output(output: Any, names: Any, who: str) -> int:
 
 
 def position_of(given: Any, names: Any, argument: str = "feature") -> int:
-    """The position among ``names`` of one that is given by name or position."""
+    """The position among ``names`` of a name or position."""
     if str(given) in names:
         return list(names).index(str(given))
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 <= given < len(names):
@@ -185,19 +185,19 @@ def position_of(given: Any, names: Any, argument: str = "feature") -> int:
 
 
 def one_row(name: str, data: Any, schema: Schema) -> FloatArray:
-    """A single row as users give it (a Series, a one-row frame, numbers), encoded."""
+    """Encode a single row (a Series, a one-row frame, numbers)."""
     if isinstance(data, pd.Series):
         data = data.to_frame().T.infer_objects()
     elif not hasattr(data, "columns") and np.ndim(data) == (1 if schema.shape is None else len(schema.shape)):
         data = np.asarray(data)[None]
     encoded = schema.encode(data, name)
     if len(encoded) != 1:
-        raise InputError(f"{name} has {len(encoded)} rows; give the one row at which the other features are held.")
+        raise InputError(f"{name} has {len(encoded)} rows; give one row with the values of the other features.")
     return np.asarray(encoded[0])
 
 
 def title_over_legend(ax: Axes, title: str, columns: int = 3) -> None:
-    """Write the title, and below it the legend, where there is something to explain."""
+    """Write the title, and below it the legend if it has entries."""
     handles, _ = ax.get_legend_handles_labels()
     lines = -(-len(handles) // columns)
     ax.set_title(title, pad=6 + 16 * lines)
@@ -209,7 +209,7 @@ def title_over_legend(ax: Axes, title: str, columns: int = 3) -> None:
 
 
 def _span(values: FloatArray, inside: FloatArray) -> tuple[float, float]:
-    """From where to where an axis shows values: all but the rarest, all of those ``inside``, and a margin."""
+    """Range of an axis: all but the rarest values, all of those ``inside``, and a margin."""
     known, inside = values[~np.isnan(values)], inside[~np.isnan(inside)]
     ends = np.append(inside, np.quantile(known, [_RARE, 1 - _RARE]) if len(known) else [])
     if not len(ends):

@@ -1,4 +1,4 @@
-"""What all pictures share: looks, labels, axes, and the sentences for explanations that cannot be drawn."""
+"""What all plots share: styles, labels, axes, and errors for explanations that cannot be drawn."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def look(rank: int) -> dict[str, Any]:
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """``ax``, or where it is None the axes of a new figure of this size in inches, which leaves room for labels."""
+    """``ax``, or if it is None the axes of a new figure of this size in inches, with room for labels."""
     return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def require_axes(e: Explained, axes: tuple[str, ...], who: str) -> None:
-    """Refuse an explanation with other axes than these, or without anything in it, and say what to select."""
+    """Raise if an explanation has other axes or is empty; the error says what to select."""
     if e.axes != axes:
         got = " x ".join(e.axes) or "one value"
         raise InputError(f"{who} draws {_REMEDIES[axes]}; this explanation has the axes {got}.")
@@ -57,18 +57,18 @@ def require_axes(e: Explained, axes: tuple[str, ...], who: str) -> None:
 
 
 def largest(sizes: FloatArray, count: int) -> IntArray:
-    """Places of the largest sizes, largest first; of equal ones the first comes first."""
+    """Positions of the largest sizes, largest first; ties in their order."""
     return np.argsort(-np.asarray(sizes), kind="stable")[:count].astype(np.int64)
 
 
 def plain(text: Any) -> str:
-    """Any text on one line, drawn as it is: ``$`` starts no formula."""
+    """Text on one line, without mathtext: ``$`` is escaped."""
     printable = "".join(character if character.isprintable() else " " for character in str(text))
     return " ".join(printable.split()).replace("$", r"\$")
 
 
 def label(name: Any, value: Any = ..., *, width: int = 36) -> str:
-    """A feature's name, with its value if one is given, of about ``width`` characters, ready to be drawn."""
+    """A feature's name, with its value if given, shortened to about ``width`` characters."""
     if value is ...:
         return plain(shorten(name, width))
     shown = shorten(value_text(value, digits=3), max(width // 2, 8))
@@ -76,7 +76,7 @@ def label(name: Any, value: Any = ..., *, width: int = 36) -> str:
 
 
 def unit_label(e: Explained) -> str:
-    """What the numbers are: "attribution to malignant (probability)"."""
+    """Label of the attribution axis: "attribution to malignant (probability)"."""
     unit, name = e.diagnostics.get("unit", ""), e.output_names
     of_class = ""
     if isinstance(name, str) and name:
@@ -85,12 +85,12 @@ def unit_label(e: Explained) -> str:
 
 
 def promise_label(e: Explained) -> str:
-    """What the intervals are, in a few words; ``e.statement()`` says it in full."""
+    """A short name of the intervals; ``e.statement()`` has the full sentence."""
     return plain(f"{level_text(e.confidence_level)} {_PROMISES.get(e.promise, f'intervals ({e.promise})')}")
 
 
 def axis_note(ax: Axes, name: str, note: str) -> None:
-    """The name of the horizontal axis, and below it in small letters what the reader should know."""
+    """The name of the horizontal axis, and a note in small type below it."""
     ax.set_xlabel(name)
     ax.annotate(
         note, xy=(1.0, 0.0), xycoords=("axes fraction", ax.xaxis.label), xytext=(0, -1), textcoords="offset points",

@@ -1,4 +1,4 @@
-"""The values of a feature: numbers, dates, categories, and what is missing."""
+"""The values of a feature: numbers, dates, categories and missing values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpec.typing import FloatArray
 
 __all__ = ["MANY", "dot_size", "numbers_of", "spread"]
 
-MANY = 2_000  # dots from which a picture in a vector format holds them as pixels
+MANY = 2_000  # from this number on, dots are rasterised in vector formats
 
 
 def numbers_of(column: Any) -> tuple[FloatArray | None, bool]:
@@ -34,12 +34,12 @@ def numbers_of(column: Any) -> tuple[FloatArray | None, bool]:
 
 
 def dot_size(largest: float, rows: int) -> float:
-    """The area of a dot: the more rows beyond some hundred, the smaller, down to a quarter."""
+    """The area of a dot: smaller with more than a few hundred rows, down to a quarter."""
     return largest * float(np.clip((400 / rows) ** 0.5, 0.25, 1.0))
 
 
 def spread(positions: FloatArray, low: float, high: float, *, bins: int) -> FloatArray:
-    """Where points go crosswise, between -1 and 1, so that those close to each other lie side by side.
+    """Offsets of points across the axis, between -1 and 1, so that close points lie side by side.
 
     Points of one bin along the axis are laid out alternately on both sides of its middle, evenly, so that the width of
     the swarm shows how many points lie there.
@@ -48,7 +48,7 @@ def spread(positions: FloatArray, low: float, high: float, *, bins: int) -> Floa
         return np.zeros(0)
     scale = (high - low) or 1.0
     group = np.clip((positions - low) / scale * bins, 0, bins - 1).astype(np.int64)
-    order = np.argsort(group, kind="stable")  # within a bin as the rows come, so that no pattern is seen
+    order = np.argsort(group, kind="stable")  # in the order of the rows within a bin, so that no pattern appears
     sizes = np.bincount(group, minlength=bins)
     rank = np.empty(len(positions), dtype=np.int64)
     rank[order] = np.arange(len(positions)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

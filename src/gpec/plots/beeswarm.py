@@ -1,4 +1,4 @@
-"""Many rows: each attribution a dot, coloured by the feature's value, the fainter the wider its interval."""
+"""Many rows: a dot for each attribution, coloured by the feature's value, fainter for a wider interval."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
         colors = _colors(shown.data[:, j])
         colors[:, 3] = alpha[:, j]
         across = y + 0.4 * spread(x, low, high, bins=100)
-        order = np.argsort(colors[:, 3], kind="stable")  # the certain above
+        order = np.argsort(colors[:, 3], kind="stable")  # certain ones on top
         dots: dict[str, Any] = {"s": dot_size(11.0, len(x)), "linewidths": 0, "rasterized": len(x) > MANY, "zorder": 2}
         ax.scatter(x[order], across[order], c=colors[order], **dots)
     zero_line(ax, len(chosen))
@@ -82,7 +82,7 @@ def _note(shown: Explained, e: Explained) -> str:
 
 
 def _opacity(width: FloatArray, narrow: float, wide: float) -> FloatArray:
-    """1 for narrow intervals down to faint for wide ones; 1 where all are alike."""
+    """Opacity from 1 for narrow intervals to faint for wide ones; 1 if all are alike."""
     if not wide > narrow:
         return np.ones_like(width)
     return np.asarray(1.0 - (1.0 - _FAINTEST) * np.clip((width - narrow) / (wide - narrow), 0.0, 1.0))
@@ -95,7 +95,7 @@ def _colors(column: Any) -> FloatArray:
     if numbers is not None and not np.isnan(numbers).all():
         known = ~np.isnan(numbers)
         low, high = np.quantile(numbers[known], [0.05, 0.95])
-        if low == high:  # nearly constant: the few others still stand out
+        if low == high:  # nearly constant: the few others are still visible
             low, high = numbers[known].min(), numbers[known].max()
         share = (numbers[known] - low) / (high - low) if high > low else np.full(int(known.sum()), 0.5)
         colors[known] = LOW_TO_HIGH(np.clip(share, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""The sampled boundary, the way along it between two points, and how far similarity reaches from a row."""
+"""The sampled boundary, the shortest path along it between two points, and similarity balls of rows."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ def boundary(
     n_grid: int = 100,
     title: str = "",
 ) -> Axes:
-    """Draw boundary points, the shortest way along them between two rows, and the similarity balls of some rows.
+    """Draw boundary points, the shortest path along them between two rows, and the similarity balls of some rows.
 
     The similarity ball of a row ``x`` is the set of rows ``x'`` with ``k(x, x') >= level``: small where the boundary
     nearby is complex, large where it is plain. It is drawn in the plane through its row. With more than two features,
-    points and way are seen from the side.
+    points and path are projected.
 
     Parameters
     ----------
     g : GPEC, BoundarySample, GeodesicGraph or array of shape (points, features)
-        A fitted GPEC; or boundary points, whose distances are then measured as they are.
+        A fitted GPEC; or boundary points, with distances in their own units.
     ax : Axes, optional
         Where to draw; by default a new figure.
     features : two columns, optional
         The horizontal and the vertical axis; by default the first two.
     output : str or int, optional
-        The class whose boundary is drawn, where there are several.
+        The class whose boundary is drawn, if there are several.
     ends : two rows, optional
-        The way is drawn between the boundary points nearest to them.
+        The path is drawn between the boundary points nearest to them.
     centers : rows, optional
         Rows whose similarity balls are drawn.
     level : float
         Least similarity inside a ball; a row's similarity to itself is 1.
     feature : str or int, optional
-        The feature whose kernel is asked, where a GPEC's kernel differs by feature, as that of ``kernel="auto"`` does.
+        The feature whose kernel is used, if a GPEC's kernel differs by feature, as with ``kernel="auto"``.
     kernel : Kernel, optional
-        Another kernel, which is fitted to the boundary: ``WEG(lam=1.0, rho=0.1)`` is the paper's. By default that of
+        Another kernel, fitted to the boundary: ``WEG(lam=1.0, rho=0.1)`` is the paper's. By default that of
         the GPEC, or ``WEG()`` for mere points.
     limits : pair of (low, high), optional
-        How far both axes go; None for one of them shows all points and centres.
+        Limits of both axes; None for one of them shows all points and centres.
     n_grid : int
         Cells along each axis in which similarity is computed.
     title : str
-        Stands above.
+        Title of the plot.
 
     Returns
     -------
@@ -111,16 +111,16 @@ class _Sheet:
     schema: Schema
     points: FloatArray
     graph: GeodesicGraph
-    rows: Callable[[FloatArray, Kernel], Rows]  # encoded rows as a kernel reads them
-    own: Kernel | None = None  # that a GPEC has fitted
-    names: tuple[str, ...] = ()  # that the GPEC attributes to
+    rows: Callable[[FloatArray, Kernel], Rows]  # encoded rows as input of a kernel
+    own: Kernel | None = None  # kernel of a fitted GPEC
+    names: tuple[str, ...] = ()  # features or groups of the GPEC
     explained: FloatArray | None = None
 
     def path(self, ends: Any) -> IntArray:
         """Points from the one nearest to the first row to the one nearest to the second."""
         Z = self.schema.encode(_rows(ends), "ends")
         if len(Z) != 2:
-            raise InputError(f"ends has {len(Z)} rows; give the two between which the way is drawn.")
+            raise InputError(f"ends has {len(Z)} rows; give the two ends of the path.")
         start, stop = cKDTree(self.graph.points).query(self.schema.embed(Z, "ends"))[1].tolist()
         return self.graph.path(start, stop)
 
@@ -136,7 +136,7 @@ def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
     chosen = choose_output(output, context.model.output_names, "boundary")
     layer = fitted.output_models[chosen]
     points = fitted.boundary.of(chosen).points
-    # the graph keeps the first of points that lie together
+    # the graph keeps the first of several equal points
     first = cKDTree(context.schema.embed(points, "boundary")).query(layer.graph.points)[1]
     names, explained = tuple(context.groups.names), fitted.observation.rows
     return _Sheet(context.schema, points[first], layer.graph, fitted.rows_for, layer.kernel, names, explained)
@@ -148,7 +148,7 @@ def _of_points(points: Any, output: Any) -> _Sheet:
         names = [str(one) for one in labels.tolist()]
         points = points.of(int(labels[choose_output(output, names, "boundary")])).points
     elif output is not None:
-        raise InputError("output= chooses among the classes of a GPEC or BoundarySample; mere points have none.")
+        raise InputError("output= chooses among the classes of a GPEC or BoundarySample; an array of points has none.")
     try:
         graph = points if isinstance(points, GeodesicGraph) else GeodesicGraph.build(points)
     except ParameterTypeError as error:
@@ -183,13 +183,13 @@ def _kernel(sheet: _Sheet, kernel: Kernel | None, feature: Any) -> Callable[[Flo
 
 
 def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, level: float, n_grid: int) -> None:
-    """Each ball in the plane through its centre; where there are no other features, all lie in one."""
+    """Each ball in the plane through its centre; without other features all lie in one plane."""
     together = centers.shape[1] == 2
     for group in [centers] if together else centers[:, None]:
         across, up, cells = Plane(plane.columns, plane.axes, group[0]).grid(n_grid)
         for found in similarity(group, cells).T:
             x, y, surface = plane.contours(across, up, found.reshape(len(up), len(across)))
-            if surface.max() < level:  # smaller than a cell: its centre alone is seen
+            if surface.max() < level:  # smaller than a cell: only its centre is drawn
                 continue
             ax.contourf(x, y, surface, levels=[level, np.inf], colors=[_BALL], alpha=0.35, zorder=1)
             if surface.min() < level:
@@ -197,10 +197,10 @@ def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, le
 
 
 def _draw_path(ax: Axes, places: FloatArray, points: FloatArray) -> None:
-    """The way through these places, with its length and that of the straight line, as the graph measures them."""
+    """The path through these positions, with its length and that of the straight line, both from the graph."""
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     straight = float(np.linalg.norm(points[-1] - points[0]))
     ends = places[:, [0, -1]]
-    ax.plot(*places, color=_PATH, linewidth=3, zorder=4, label=f"way along it: {number(steps.sum())}")
+    ax.plot(*places, color=_PATH, linewidth=3, zorder=4, label=f"path along it: {number(steps.sum())}")
     ax.plot(*ends, color=INK, linestyle=":", linewidth=1.2, zorder=4, label=f"straight: {number(straight)}")
     ax.plot(*ends, linestyle="none", marker="s", markersize=7, color=_PATH, markeredgecolor=INK, zorder=5)

@@ -1,4 +1,4 @@
-"""Do the intervals hold what they promise? Nominal against actual coverage."""
+"""Calibration plot: nominal against actual coverage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpec.typing import FloatArray
 __all__ = ["calibration"]
 
 _LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
-_BAND = 0.95  # of draws lie inside
+_BAND = 0.95  # of draws lie inside the band
 _ABOUT = {
     "similar rows": "attributions of similar rows",
     "value": "answers of the explainer",
@@ -39,31 +39,31 @@ def calibration(
     max_features: int = 6,
     title: str | None = None,
 ) -> Axes:
-    """Draw how often intervals held what turned out, for every level.
+    """Draw the actual coverage of intervals for every level.
 
-    Points on the diagonal keep the promise; below it intervals are too narrow, above it too wide. The grey band holds
+    On the diagonal the promise holds; below it intervals are too narrow, above it too wide. The grey band holds
     95% of what chance alone would show, were the intervals right and the rows drawn independently. Values of one row
     depend on each other, so it counts rows.
 
     Parameters
     ----------
     e : Explanation
-        With intervals, for two or more rows: ``explain`` of rows that neither ``fit`` nor ``calibrate`` has seen.
+        For two or more rows, which neither ``fit`` nor ``calibrate`` used.
     truth : array
-        What turned out: attributions of the shape of ``e.values``; or with one more axis after the rows, ``(n, K, d)``
+        True attributions, of the shape of ``e.values``; or with one more axis after the rows, ``(n, K, d)``
         or ``(n, K, d, c)``, those of ``K`` similar rows of each row.
     ax : Axes, optional
         Where to draw; by default a new figure.
     levels : array, optional
-        Confidence levels; by default 0.05, 0.10 and so on up to 0.95, as far as the explanation knows them.
+        Confidence levels; by default 0.05, 0.10 and so on up to 0.95, as far as the explanation supports them.
     output : str or int, optional
         The class; by default all classes are counted together.
     by_feature : bool
         Draw a line for each feature, too.
     max_features : int
-        How many features get a colour and a name, those furthest from the diagonal first; the rest is thin and grey.
+        Number of features with a colour and a name, furthest from the diagonal first; the others are thin and grey.
     title : str, optional
-        By default what the intervals are about.
+        By default the kind of intervals.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def calibration(
 
 
 def _truth(truth: Any, shape: tuple[int, ...]) -> FloatArray:
-    """What turned out, with an axis for the similar rows after that of the rows."""
+    """The truth, with an axis for the similar rows after that of the rows."""
     array = check_finite_array("truth", truth)
     if array.shape == shape:
         return array[:, None]
@@ -106,7 +106,7 @@ def _truth(truth: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _levels(e: Explained, levels: Any) -> FloatArray:
-    """The given levels; else all usual ones that the explanation knows, which may have been calibrated on few rows."""
+    """The given levels; else all default levels for which there are enough calibration rows."""
     if levels is not None:
         given = np.unique(check_finite_array("levels", levels).ravel())
         if not len(given):
@@ -120,7 +120,7 @@ def _levels(e: Explained, levels: Any) -> FloatArray:
 
 
 def _held(e: Explained, truth: FloatArray, level: float) -> FloatArray:
-    """Share of what turned out that lies inside, for each feature."""
+    """Share of true attributions that lie inside, for each feature."""
     lower, upper = (bound[:, None] for bound in e.interval(level))
     inside = (lower <= truth) & (truth <= upper)
     return np.asarray(inside.mean(axis=tuple(axis for axis in range(inside.ndim) if axis != 2)))

@@ -43,9 +43,9 @@ def heatmap(
     bar_label: str | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draw how uncertain the attribution of one feature is, all over two features.
+    """Draw the uncertainty of one feature's attribution over two features.
 
-    The decision boundary is black: its sampled points where the rows have two features; where they have more, the line
+    The decision boundary is black: its sampled points if the rows have two features; if they have more, the line
     at which the model changes its answer in the slice shown. The rows explained in ``fit`` are circles, hollow ones
     where their other features differ from the slice. Rows of one category are spread over its cell.
 
@@ -58,12 +58,12 @@ def heatmap(
     ax : Axes, optional
         Where to draw; by default a new figure.
     features : two columns, optional
-        The horizontal and the vertical axis; by default both features, or where there are more, ``feature`` and, of
+        The horizontal and the vertical axis; by default both features, or if there are more, ``feature`` and, of
         the others, the one with the largest attributions.
     output : str or int, optional
-        The class, where there are several.
+        The class, if there are several.
     data : one row, optional
-        Where all other features are held; by default at the explained row that is nearest to the middle of all.
+        Values of all other features; by default those of the explained row nearest to the mean.
     quantity : {"width", "std", "value", "boundary_variance", "noise_variance"} or function
         What the colour shows: the width of the interval, the standard deviation, the attribution itself, or one part of
         the variance. A function is given rows and returns one number for each: so other methods can be drawn, too.
@@ -72,9 +72,9 @@ def heatmap(
     confidence_level : float
         Level of the interval.
     limits : pair of (low, high), optional
-        How far both axes go; None for one of them shows the rows of ``fit``.
+        Limits of both axes; None for one of them shows the rows of ``fit``.
     color_limits : (low, high), optional
-        Range of the colours, for pictures that are to be compared.
+        Range of the colours, to compare several plots.
     n_grid : int
         Cells along each axis; a category is one cell.
     boundary, explained : bool
@@ -82,7 +82,7 @@ def heatmap(
     cmap : colormap, optional
         By default bright is uncertain; for values, red raises and blue lowers the model's answer.
     bar_label : str, optional
-        Words beside the colour bar; by default what the colour shows, and its unit.
+        Label of the colour bar; by default the quantity and its unit.
     title : str, optional
         By default the feature and its class.
 
@@ -147,7 +147,7 @@ def _usual(fitted: Any, place: int, output: int) -> tuple[int, int]:
 
 
 def _middle(schema: Any, rows: FloatArray) -> FloatArray:
-    """The row nearest to the middle of all."""
+    """The row nearest to the mean of all rows."""
     embedded = schema.embed(rows)
     away = np.abs(embedded - np.median(embedded, axis=0)).sum(axis=1)
     return np.asarray(rows[int(away.argmin())])
@@ -173,7 +173,7 @@ def _bar_label(quantity: Any, level: float, unit: str) -> str:
 
 
 def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float, float]:
-    """Range of the colours; one that is constant gets room, so that its colour bar has numbers."""
+    """Range of the colours; a constant surface gets a margin, so that its colour bar has numbers."""
     if given is not None:
         low, high = check_finite_array("color_limits", given).tolist()
         if low >= high:
@@ -189,7 +189,7 @@ def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float,
 
 
 def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
-    """How far the model is from changing its answer: above 0 inside the class, below 0 outside; for each level."""
+    """Signed margin of the model: above 0 inside the class, below 0 outside; for each level."""
     model = fitted.context.model
     p = model.answers(cells)
     if model.is_regressor:
@@ -200,14 +200,14 @@ def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
 
 
 def _draw_points(ax: Axes, places: FloatArray, of: str) -> None:
-    """Small black points with a white rim, which stand out on bright and on dark ground."""
+    """Small black points with a white edge, visible on bright and dark colours."""
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
     ax.plot(*places, markersize=3.6, color="white", zorder=2, **dots)
     ax.plot(*places, markersize=2.2, color=INK, zorder=3, label=f"sampled {of}", **dots)
 
 
 def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray, *, regressor: bool) -> None:
-    """The line at which the model changes its answer or passes a level; none where it gives one answer all over."""
+    """The line where the model changes its class or passes a level; none if it predicts one class everywhere."""
     if (margin > 0).all() or not (margin > 0).any():
         return
     for color, width in (("white", 3.2), (INK, 1.6)):
@@ -218,7 +218,7 @@ def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray
 
 
 def _draw_explained(ax: Axes, places: FloatArray, *, apart: bool) -> None:
-    """The explained rows; hollow if they lie ``apart`` from the slice shown."""
+    """The explained rows; hollow if they lie ``apart`` from the plane shown."""
     x, y = places
     if apart:
         ax.scatter(x, y, s=24, zorder=4, linewidths=2.4, edgecolors="white", facecolors="none")

@@ -46,14 +46,14 @@ def image(
     shape : tuple, optional
         ``(height, width)`` or ``(channels, height, width)``; by default a square, of one channel or of three.
     output : str or int, optional
-        The class, where there are several.
+        The class, if there are several.
     channel : int, optional
         The channel whose attributions are shown; needed only if they differ between channels, which those of
         superpixels do not.
     picture : bool
         Draw the image itself before the three.
     title : str, optional
-        Stands above all panels of a new figure; by default the class.
+        Title of a new figure; by default the class.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _shape(shape: Any, d: int) -> tuple[int, ...]:
         side = isqrt(d // channels)
         if channels * side**2 == d:
             return (side, side) if channels == 1 else (channels, side, side)
-    raise InputError(f"{d} attributions make no square image; say shape=(height, width).")
+    raise InputError(f"{d} attributions make no square image; pass shape=(height, width).")
 
 
 def _one_channel(array: FloatArray, channel: int | None) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What is gained by setting aside what is called uncertain."""
+"""Rejection curves: the error that remains when the most uncertain entries are left out."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from gpec.typing import FloatArray
 
 __all__ = ["rejection"]
 
-_FINE = 400  # points between which a curve is drawn straight
-_STEADY = 0.95  # share rejected up to which the whole curve is in the picture
+_FINE = 400  # points of a curve
+_STEADY = 0.95  # share rejected up to which the whole curve is visible
 
 
 def rejection(
     curves: RejectionCurve | Mapping[str, RejectionCurve],
     *,
     ax: Axes | None = None,
-    error: str = "mean error of what is kept",
+    error: str = "mean error of what remains",
     oracle: bool = True,
     random: bool = True,
     title: str = "",
 ) -> Axes:
-    """Draw the mean error of what is kept against the share that is rejected, the most uncertain first.
+    """Draw the mean error of what remains against the share rejected, the most uncertain first.
 
     The lower a curve runs, the better the uncertainty finds the errors. None can run below that of the oracle, which
     rejects the greatest errors first; one that knows nothing runs along that of chance.
@@ -46,7 +46,7 @@ def rejection(
     oracle, random : bool
         Draw the oracle; draw chance. Each is drawn once if it is the same for all curves.
     title : str
-        Stands above.
+        Title of the plot.
 
     Returns
     -------
@@ -84,21 +84,21 @@ def _named(curves: Any) -> dict[str, RejectionCurve]:
 
 
 def _same_errors(one: RejectionCurve, other: RejectionCurve) -> bool:
-    """Whether both are about the same errors, so that oracle and chance are the same."""
+    """Whether both have the same errors, so that oracle and random curve are the same."""
     same = one.oracle_errors.shape == other.oracle_errors.shape
     return same and np.allclose(one.oracle_errors, other.oracle_errors, rtol=1e-9, atol=0.0)
 
 
 def _fine(shares: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The curve between its points: entries of equal uncertainty go together, in any proportion."""
+    """The curve between its points: entries of equal uncertainty are rejected in any proportion."""
     share = np.union1d(shares, np.linspace(0.0, 1.0, _FINE))
     retained = 1.0 - share
-    total = np.interp(share, shares, (1.0 - shares) * errors)  # what is rejected takes its error along
+    total = np.interp(share, shares, (1.0 - shares) * errors)  # sum of the errors that remain
     return share, np.divide(total, retained, out=np.full_like(total, errors[-1]), where=retained > 1e-12)
 
 
 def _draw_bounds(ax: Axes, curve: RejectionCurve, color: str, *, oracle: bool, random: bool, named: bool) -> None:
-    """The two curves between which all others should run; they are named once."""
+    """The oracle and the random curve; each is named once."""
     if random:
         words = "at random" if named else None
         ax.axhline(curve.random_area, color=color, linestyle=(0, (1, 2)), linewidth=1.2, zorder=2, label=words)
@@ -109,7 +109,7 @@ def _draw_bounds(ax: Axes, curve: RejectionCurve, color: str, *, oracle: bool, r
 
 
 def _reach(curves: list[RejectionCurve]) -> tuple[float, float]:
-    """Vertical limits: the last few entries to be kept may swing out of the picture."""
+    """Vertical limits: the end of a curve, with few entries left, may leave the plot."""
     drawn = [_fine(curve.shares, curve.errors) for curve in curves]
     steady = np.concatenate([error[share <= _STEADY] for share, error in drawn])
     low, high = min(0.0, float(steady.min())), max(0.0, float(steady.max()))

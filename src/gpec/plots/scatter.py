@@ -31,16 +31,16 @@ from gpec.typing import FloatArray
 __all__ = ["scatter"]
 
 _CATEGORIES = 12
-_SIDE = 0.14  # of the range, between the least number and what is missing
+_SIDE = 0.14  # of the range, between the smallest number and the missing values
 
 
 class _Axis(NamedTuple):
-    """Where the rows stand, where the ticks are and what they say; no ticks where matplotlib should choose."""
+    """Positions of the rows, and the ticks with their labels; no ticks if matplotlib chooses them."""
 
     x: FloatArray
     ticks: list[float]
     labels: list[str]
-    border: float | None  # between what is missing and the others
+    border: float | None  # between missing and other values
 
 
 def scatter(
@@ -53,16 +53,16 @@ def scatter(
 ) -> Axes:
     """Draw the value of one feature against its attribution, coloured by uncertainty.
 
-    Dark dots have narrow intervals, bright ones wide ones, up to the 95% quantile of the widths; bright ones lie above.
+    Dark dots have narrow intervals, bright ones wide ones, up to the 95% quantile of the widths; bright ones on top.
     Texts and truth values get a category axis, where dots that would cover each other lie side by side; beyond twelve
     categories the rarest are joined. Missing values stand apart at the left.
 
     Parameters
     ----------
     e : Explanation
-        Of many rows and a single class: ``e``, ``e[:, :, "class"]`` or, of one feature already, ``e[:, "age"]``.
+        Of many rows and a single class: ``e``, ``e[:, :, "class"]`` or, for one feature, ``e[:, "age"]``.
     feature : str or int, optional
-        Name or number of the feature; not needed where the explanation has but one.
+        Name or number of the feature; not needed if the explanation has only one.
     ax : Axes, optional
         Where to draw; by default a new figure.
     intervals : bool
@@ -79,7 +79,7 @@ def scatter(
     ax = new_axes(ax, (6.4, 4.2))
     axis = _lay_out(e)
     width = e.width
-    order = np.argsort(width, kind="stable")  # the uncertain above
+    order = np.argsort(width, kind="stable")  # uncertain ones on top
     low, high = float(width.min()), float(np.quantile(width, 0.95))
     alike = np.ptp(width) <= 1e-9 * width.max()
     if intervals:
@@ -142,7 +142,7 @@ def _truth_values(column: Any) -> bool:
 
 
 def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Axis:
-    """Numbers as they are, what is missing at the left of them."""
+    """Numbers, with missing values to their left."""
     missing = np.isnan(numbers)
     if not missing.any() and not dates:
         return _Axis(numbers, [], [], None)
@@ -159,7 +159,7 @@ def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Ax
 
 
 def _ticks(low: float, high: float, dates: bool) -> tuple[list[float], list[str]]:
-    """Where ticks are, and what they say."""
+    """Positions and labels of the ticks."""
     days: Any = mdates.num2date  # untyped
     found: Any = [low]
     if low < high and dates:
@@ -171,7 +171,7 @@ def _ticks(low: float, high: float, dates: bool) -> tuple[list[float], list[str]
 
 
 def _category_axis(column: Any, values: FloatArray) -> _Axis:
-    """One place for each category, the missing first, the rarest of many joined at the end."""
+    """One position for each category, missing values first, the rarest of many joined at the end."""
     missing = is_missing(column)
     texts = np.array([str(item) for item in column], dtype=object)
     names, counts = np.unique(texts[~missing].astype(str), return_counts=True)

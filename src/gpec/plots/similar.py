@@ -1,4 +1,4 @@
-"""One row and its similar rows: how the story changes."""
+"""One row and its similar rows: how attributions change."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def similar(
 
     The line in the middle of a band is the row's own attribution, the band its interval, each dot a similar row, at the
     same height in every band. A cross lies outside the band. Colours tell the model's answers for the similar rows,
-    where they are known: a story often changes where the answer does.
+    where they are known: attributions often change where the answer does.
 
     Parameters
     ----------
     e : Explanation
         Of a single row and a single class: ``e[0]`` or ``e[0, :, "class"]``.
     others : Explanation
-        Of the rows similar to it: ``g.explain(g.similar_rows(X[:1]))``. Of several classes the row's own is taken.
+        Of the rows similar to it: ``g.explain(g.similar_rows(X[:1]))``. With several classes the row's own is used.
     ax : Axes, optional
         Where to draw; by default a new figure.
     max_features : int
@@ -71,7 +71,7 @@ def similar(
 
 
 def _of_the_same(e: Explained, others: Explained) -> Explained:
-    """The similar rows' attributions for the class of the row, checked."""
+    """The similar rows' attributions for the class of the row, validated."""
     if others.axes == ("row", "feature", "output") and isinstance(e.output_names, str):
         others = others[:, :, e.output_names]
     if others.axes != ("row", "feature"):

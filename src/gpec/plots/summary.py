@@ -20,7 +20,7 @@ from gpec.typing import FloatArray
 
 __all__ = ["summary"]
 
-_CLASSES = 6  # drawn apart when stacked; the others are joined
+_CLASSES = 6  # drawn separately when stacked; the others are joined
 _HATCHES = (None, "///", None, "\\\\\\", None, "...")
 
 
@@ -88,12 +88,12 @@ def _of_output(e: Explained, output: str | int | None) -> Explained:
     if output is None:
         return e
     if "output" not in e.axes:
-        raise InputError(f"output={output!r} cannot be chosen: the explanation is of one class only; leave it out.")
+        raise InputError(f"output={output!r} cannot be chosen: the explanation has one class only; leave it out.")
     return e[..., output]
 
 
 def _half_width(e: Explained, sizes: FloatArray) -> FloatArray:
-    """Of the interval for the mean of the sizes, for each feature; variances of classes add."""
+    """Half-width of the interval of the mean size, for each feature; variances of classes add."""
     own = np.sqrt(((e.width / 2.0) ** 2).reshape(*e.shape[:2], -1).sum(axis=2))
     return half_width_of_mean(sizes, own, e.confidence_level)
 
@@ -104,7 +104,7 @@ def _firm_share(e: Explained) -> FloatArray:
 
 
 def _stack(ax: Axes, mean: FloatArray, place: Any, names: list[str], legend: bool) -> None:
-    """Bars of the classes behind each other, the largest first; the smallest of many classes joined."""
+    """Stacked bars of the classes, the largest first; the smallest of many classes joined."""
     order = largest(mean.sum(axis=0), mean.shape[1])
     apart = order if len(order) <= _CLASSES + 1 else order[:_CLASSES]
     parts = [(label(_class(names[k]), width=28), mean[:, k]) for k in apart]

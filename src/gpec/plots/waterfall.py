@@ -19,7 +19,7 @@ from gpec.typing import IntArray
 
 __all__ = ["waterfall"]
 
-_ALIKE = 0.005  # of the answer or the largest step: what may lack between the sum and the model's answer
+_ALIKE = 0.005  # of the answer or the largest step: tolerated gap between the sum and the model's answer
 _TWO_SIDED = {"firm": 0.95, "likely": 0.68}  # of a normal, where its sign is 97.5% and 84% certain
 
 
@@ -45,7 +45,7 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
     ax : Axes, optional
         Where to draw; by default a new figure.
     max_features : int
-        How many features get a step of their own, largest first. The others are joined in one step.
+        Number of features with their own step, largest first. The others are joined in one step.
     legend : bool
         Explain the fills.
 
@@ -116,7 +116,7 @@ def _joined(e: Explained, rest: IntArray) -> _Step:
 
 
 def _ends(e: Explained, total: float, most: float) -> tuple[str, str, str]:
-    """What the first and the last line are called, and a note where the steps miss the model's answer."""
+    """Names of the first and the last line, and a note if the steps do not reach the model's answer."""
     first = "start (no base value)" if e.base_values is None else "base value"
     if e.predictions is None:
         return first, "sum", ""

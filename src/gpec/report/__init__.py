@@ -1,4 +1,4 @@
-"""An explanation to read: in print, in a notebook, and as a page of its own."""
+"""Reports of an explanation: as text, in a notebook, and as an HTML page."""
 
 from gpec.report._page import write_report
 from gpec.report._table import notebook_table, text_table

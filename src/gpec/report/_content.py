@@ -1,4 +1,4 @@
-"""What a report says, as plain lists and texts: which rows it shows, their numbers, and the picture of all rows."""
+"""The data of a report as plain lists and texts: the rows shown, their numbers, and the summary of all rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpec.typing import FloatArray, IntArray
 __all__ = ["Content", "columns_of", "data_of", "extremes", "outputs_of", "shortened", "shown_rows", "with_axes"]
 
 _CELLS = 400_000  # attributions in one page, so that it stays below 10 MB
-_EXTREMES = 0.1  # of the rows shown, the least and the most trustworthy each, when not all can be shown
+_EXTREMES = 0.1  # share of the rows shown that are the least, and the most, trustworthy, if not all are shown
 
 
 def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int) -> IntArray:
-    """Numbers of the rows to show: all of them, or the least and the most trustworthy and others drawn evenly."""
+    """Positions of the rows to show: all, or the least and the most trustworthy and a random sample of others."""
     n = len(trust)
     limit = max(min(max_rows, _CELLS // (n_features * n_outputs)), 1)
     if n <= limit:
@@ -37,24 +37,24 @@ def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int
 
 
 def extremes(n: int) -> int:
-    """How many of ``n`` rows shown are the least trustworthy of all, and how many the most, if not all are shown."""
+    """Number of the least, and of the most, trustworthy rows among ``n`` rows shown, if not all are shown."""
     return int(n * _EXTREMES)
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """An explanation with all three axes, of the rows that are shown; the picture of all rows is in ``overall``.
+    """An explanation with all three axes, for the rows shown; the summary of all rows is in ``overall``.
 
     Attributes
     ----------
     n : int
-        How many rows were explained.
+        Number of explained rows.
     shown : array of int
-        The numbers of those in the page.
+        Positions of the rows shown.
     least_firm : array
-        The share of firm attributions of each shown row, for the class where it is least.
+        Firm share of each row shown, for the class where it is smallest.
     plain : dict
-        What the page's script reads.
+        The data for the page's script.
     """
 
     n: int
@@ -136,7 +136,7 @@ def outputs_of(e: Explained) -> list[str]:
 
 
 def shortened(array: Any, digits: int = 4) -> list[float]:
-    """All numbers in one list, rounded to so many digits, which keeps their order; a text of them is short."""
+    """All numbers in one list, rounded to a few digits, which keeps their order and the text short."""
     numbers = np.asarray(array, dtype=np.float64).ravel()
     size = np.abs(numbers)
     exponent = np.clip(np.floor(np.log10(np.where(size > 0, size, 1.0))), -280, None)
@@ -145,7 +145,7 @@ def shortened(array: Any, digits: int = 4) -> list[float]:
 
 
 def with_axes(e: Explained, array: npt.NDArray[Any], *, feature: bool = True) -> npt.NDArray[Any]:
-    """``(n, d, c)``, or ``(n, c)`` for arrays without features, whatever axes the explanation lacks."""
+    """``(n, d, c)``, or ``(n, c)`` for arrays without features, with the missing axes of the explanation added."""
     if "row" not in e.axes:
         array = array[None]
     return array if "output" in e.axes else array[:, :, None] if feature else array[:, None]
@@ -159,7 +159,7 @@ def _by_output(e: Explained, array: FloatArray | None, shown: IntArray) -> list[
 
 
 def data_of(e: Explained) -> npt.NDArray[Any]:
-    """The rows explained, also where there is but one."""
+    """The explained rows, also for a single row."""
     return np.asarray(e.data if "row" in e.axes else e.data[None])
 
 
@@ -171,7 +171,7 @@ def _labels(e: Explained, shown: IntArray) -> list[str]:
 
 
 def columns_of(data: npt.NDArray[Any]) -> list[dict[str, Any]]:
-    """The values of each feature as texts, None where missing; whether they are numbers."""
+    """The values of each feature as texts, None if missing; and whether they are numbers."""
     found = []
     for column in data.T:
         missing = is_missing(column)

@@ -1,4 +1,4 @@
-"""The report: one file that holds its data, its script and its charts, and asks no network for anything."""
+"""The report: one HTML file with its data, script and charts, which loads nothing from a network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLORS = (
 def write_report(
     e: Explained, path: str | os.PathLike[str], *, fit: Fit | None = None, title: str | None = None, max_rows: int
 ) -> None:
-    """Write the page of an explanation to ``path``, whole or not at all."""
+    """Write the page of an explanation to ``path``, with an atomic write."""
     if fit is not None and not hasattr(fit, "similar_rows"):
         raise ParameterTypeError(f"gpec={fit!r} must be the fitted GPEC that made the explanation.")
     check_count("max_rows", max_rows)
@@ -71,7 +71,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
         today=date.today().isoformat(),
         style=f"{_COLORS}\n{_source('page.css')}",
         script=script,
-        # a script whose hash is not named here does not run
+        # the browser runs only scripts with these hashes
         hashes=" ".join(f"'{each}'" for each in (_hash(script), charts[0])),
         data=_packed(json.dumps(data, allow_nan=False, separators=(",", ":"))),
         charts=charts,
@@ -80,7 +80,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
 
 @cache
 def _packed_script(source: str) -> tuple[str, str]:
-    """The hash of a script, and the script as the page carries it."""
+    """The hash of a script, and the script as text for the page."""
     return _hash(source), _packed(source)
 
 
@@ -93,5 +93,5 @@ def _hash(script: str) -> str:
 
 
 def _packed(text: str) -> str:
-    """Compressed, in letters that mean nothing to HTML."""
+    """Compressed and base64-encoded, which is safe in HTML."""
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()

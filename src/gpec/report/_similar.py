@@ -1,4 +1,4 @@
-"""The similar rows of the rows in a report: what they are, what the model answers, how their attributions differ."""
+"""The similar rows of the rows in a report: their values, the model's answers and their attributions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpec.typing import FloatArray, IntArray
 __all__ = ["Fit", "similar_of"]
 
 _CELLS = 200_000  # attributions of similar rows in one page
-_LEAST = 2 / 3  # of the rows whose similar rows are kept are the least trustworthy, the others the most
+_LEAST = 2 / 3  # share of the least trustworthy among the rows whose similar rows are stored; the others are the most
 
 
 class Fit(Protocol):
-    """What of a fitted GPEC is needed here."""
+    """The parts of a fitted GPEC that are used here."""
 
     diagnostics_: dict[str, Any]
     X_explained_: Any
@@ -34,7 +34,7 @@ class Fit(Protocol):
 
 
 def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any]:
-    """What the page's script shows of similar rows: at least a sentence that says why there are none."""
+    """The data on similar rows for the page's script; at least a sentence that says why there are none."""
     predicted, reason = _predicted(e, content), _why_unknown(fit, content)
     data = data_of(e)[content.shown]
     rows = answers = None
@@ -59,7 +59,7 @@ def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any
 
 
 def _predicted(e: Explained, content: Content) -> FloatArray | None:
-    """Attributions of similar rows as the intervals foresee them, ``(rows, K, d, c)``."""
+    """Attributions of similar rows as the intervals predict them, ``(rows, K, d, c)``."""
     if not isinstance(e.rule, SimilarRows):
         return None
     values, offset = (with_axes(e, array)[content.shown] for array in (e.values, e.rule.offset))
@@ -67,7 +67,7 @@ def _predicted(e: Explained, content: Content) -> FloatArray | None:
 
 
 def _why_unknown(fit: Fit | None, content: Content) -> str:
-    """Why the report cannot tell which rows are the similar ones, in a sentence; nothing if it can."""
+    """A sentence on why the similar rows are unknown; empty if they are known."""
     if fit is None:
         return "To see similar rows, and what the model answers for them, pass the fit: e.to_html(path, gpec=g)."
     if fit.groups is not None:
@@ -82,7 +82,7 @@ def _why_unknown(fit: Fit | None, content: Content) -> str:
 
 
 def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
-    """The rows as ``fit`` got them: a table if its columns had names, with dates where a file keeps texts."""
+    """The rows as given to ``fit``: a table if its columns had names, with dates parsed from text."""
     names = getattr(fit, "feature_names_in_", None)
     if names is None:
         return data
@@ -111,7 +111,7 @@ def _ask(
 
 
 def _chosen(content: Content, count: int) -> IntArray:
-    """Which of the rows shown: all, or the least and the most trustworthy, as many as there is room for."""
+    """Positions among the rows shown: all, or as many of the least and the most trustworthy as fit."""
     n, d, c = len(content.shown), len(content.plain["features"]), len(content.plain["outputs"])
     room = max(_CELLS // (count * d * c), 1)
     if n <= room:

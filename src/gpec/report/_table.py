@@ -16,7 +16,7 @@ from gpec.intervals.trust import trust_words
 __all__ = ["notebook_table", "text_table"]
 
 _LINES = 12  # of a table
-_ROWS = 4  # of several rows, which share the lines
+_ROWS = 4  # shown, if there are several
 _OPACITY = {"firm": "1", "likely": "0.6", "unclear": "0.25"}
 _LEFT, _RIGHT = (f"padding:2px 8px;text-align:{side};white-space:nowrap;background:none" for side in ("left", "right"))
 _NAME = f"{_LEFT};max-width:22em;overflow:hidden;text-overflow:ellipsis"
@@ -25,7 +25,7 @@ _NOT_STATED = "as the explainer gives them"  # the unit of explainers that name 
 
 
 def text_table(e: Explained) -> str:
-    """What ``print`` shows; letters of any terminal."""
+    """The text for ``print``, in ASCII."""
     spread = f"; mean std {float(np.mean(e.std)):.3g}" if e.values.size else ""
     summary = f"Explanation({_size_of(e)}{spread})"
     if not (e.axes and e.values.size):
@@ -94,7 +94,7 @@ def _add_table(root: ElementTree.Element, e: Explained) -> None:
 
 
 def _chosen(e: Explained) -> tuple[Explained, list[tuple[int, ...]], list[str]]:
-    """The first rows, where the attributions to show stand in them, and sentences on those that are left out."""
+    """The first rows, the positions of the attributions to show, and sentences on those left out."""
     n = len(e) if e.axes[:1] == ("row",) else 1
     if "row" not in e.axes:
         rows, each = 1, _LINES
@@ -128,7 +128,7 @@ def _value(e: Explained, at: tuple[int, ...]) -> str:
 
 
 def _add_bar(cell: ElementTree.Element, places: list[float], word: str) -> None:
-    """A bar from zero to the value and the interval over it, at shares of the width."""
+    """A bar from zero to the value with its interval, as shares of the width."""
     zero, value, lower, upper = places
     box = _add(cell, "div", style="position:relative;width:160px;height:14px")
     bar = f"position:absolute;top:2px;height:10px;background:{UP if value >= zero else DOWN}"

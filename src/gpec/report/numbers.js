@@ -32,7 +32,7 @@ function counted(number) {
   return number.toLocaleString("en-US");
 }
 
-// The same texts as gpec._numbers makes of numbers, whose decimals come with the data.
+// The same formats as gpec._numbers; decimals come with the data.
 function plainNumber(number, decimals) {
   const text = decimals === null ? number.toExponential(2).replace(/(\D)(\d)$/, "$10$2") : number.toFixed(decimals);
   return (Number(text) === 0 ? text.replace(/^-/, "") : text).replaceAll("-", "−");
@@ -63,7 +63,7 @@ function meter(share, kind = "") {
   return element("span", { class: "meter " + kind, "aria-hidden": "true" }, filled);
 }
 
-// Fill a table: columns are {title, number, sort}, lines lists of what stands in the cells.
+// Fill a table: columns are {title, number, sort}, lines lists of the cells' contents.
 function fillTable(table, columns, lines, onSort = null) {
   const heads = columns.map((column) => {
     const head = element("th", { scope: "col", role: "columnheader", class: kindOf(column) });

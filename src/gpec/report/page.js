@@ -1,4 +1,4 @@
-// The page: its state, what the reader does to it, and the order in which it comes up.
+// The page: its state, its events, and its start.
 
 function markSelected(page) {
   for (const line of document.querySelectorAll("table.rows tbody tr")) {

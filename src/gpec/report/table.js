@@ -13,7 +13,7 @@ function largestOf(data, output) {
   });
 }
 
-// What each row is searched by, in small letters.
+// The text of each row for searches, in lower case.
 function searchTexts(data) {
   return data.labels.map((label, i) =>
     [label, ...data.columns.map((column) => column.texts[i] ?? MISSING)].join("\n").toLowerCase(),
@@ -58,7 +58,7 @@ function sortKeys(page) {
   };
 }
 
-// Numbers of all rows in the order asked for; missing values come last, equal ones as they were given.
+// Positions of all rows in the chosen order; missing values last, ties in their order.
 function ordered(page) {
   const { sort } = page.state;
   const key = sortKeys(page)[sort.key] || sortKeys(page).firm;
