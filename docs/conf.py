@@ -1,10 +1,13 @@
 """The site: `make docs` builds it, without a network and with warnings as errors."""
 
 import os
-
-from pygments.lexers.special import TextLexer
+import sys
+from pathlib import Path
 
 import gpec
+
+sys.path.insert(0, str(Path(__file__).parent))
+from drawing import in_place_of_code
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -96,7 +99,7 @@ def _link_pages(app, path, parent, content):
 
 
 def setup(app):
-    """Show the drawing of the imports as text: what draws it elsewhere would be fetched from a network."""
-    app.add_lexer("mermaid", TextLexer)
+    """Draw the imports here: the script that draws them elsewhere would come from a network."""
+    app.connect("source-read", in_place_of_code)
     app.connect("autodoc-skip-member", _leave_out)
     app.connect("include-read", _link_pages)
