@@ -18,6 +18,7 @@ from gpec._validation import check_choice, check_count, check_finite_array, chec
 from gpec.data import Schema
 from gpec.errors import InputError, MissingExtraError, ModelCallError
 from gpec.explainers import Attribution, Explainer, make_explainer
+from gpec.explainers._linked import explained_by
 from gpec.explainers.attribution import check_attribution
 from gpec.models import Model
 from gpec.typing import FloatArray, IntArray
@@ -33,14 +34,14 @@ class _Game(Model):
 
     def __init__(self, model: Model, images: Callable[[Any], Iterator[FloatArray]], schema: Schema) -> None:
         self._user_model, self._images = model, images
-        super().__init__(self._worth, schema, model_output="value" if model.is_regressor else "probability")
+        super().__init__(self._worth, schema, model_output=model.kind.model_output)
 
     def _worth(self, there: Any) -> FloatArray:
         return np.concatenate([self._user_model.answers(some) for some in self._images(there)])
 
-    def log_odds(self, Z: FloatArray) -> FloatArray:
+    def outputs(self, Z: FloatArray) -> FloatArray:
         # from the model, as log-odds of probabilities lose precision near 0 and 1
-        return np.concatenate([self._user_model.log_odds(some) for some in self._images(Z)])
+        return np.concatenate([self._user_model.outputs(some) for some in self._images(Z)])
 
 
 def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -> IntArray:
@@ -142,10 +143,7 @@ class SuperpixelExplainer(Explainer):
     @property
     def unit(self) -> str:  # type: ignore[override]  # read-only: it follows from the explainer's link
         """What the attributions measure."""
-        explained = "log-odds" if getattr(self.explainer, "link", "identity") == "logit" else "probability"
-        if hasattr(self, "model_") and self.model_.is_regressor:
-            explained = "output"
-        return f"{explained}, of the whole superpixel"
+        return f"{explained_by(self, getattr(self.explainer, 'link', 'identity'))}, of the whole superpixel"
 
     def check(self) -> None:
         make_explainer(self.explainer)

@@ -11,6 +11,7 @@ import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler, BoundarySample, LevelSetSampler
 from gpec.boundary._registry import make_sampler
 from gpec.data import Schema
+from gpec.data._output_kind import Regression
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.runtime.state import from_state, to_state
@@ -91,7 +92,7 @@ def test_the_bits_are_the_same_again():
 
 def test_auto_means_level_sets_for_a_regressor():
     schema, _ = Schema.learn(X)
-    assert type(make_sampler("auto", schema, regressor=True)) is LevelSetSampler
+    assert type(make_sampler("auto", schema, Regression())) is LevelSetSampler
     assert type(make_sampler("auto", schema)) is BisectionSampler
     assert type(make_sampler("levels", schema)) is LevelSetSampler
 

@@ -45,7 +45,7 @@ def test_values_are_those_of_predict(name):
         model, Z = checked(given, X)
         np.testing.assert_array_equal(model.answers(Z)[:, 0], machine.predict(X))
         np.testing.assert_array_equal(model.outputs(Z), model.answers(Z))
-        np.testing.assert_array_equal(model.answers_from(model.outputs(Z)), model.answers(Z))
+        np.testing.assert_array_equal(model.kind.answers_from(model.outputs(Z)), model.answers(Z))
         assert (model.is_regressor, model.is_binary, model.n_outputs, model.output_names) == (True, False, 1, None)
 
 
@@ -130,7 +130,7 @@ def test_tables_with_texts_and_missing_values():
 def test_changes_are_judged_by_the_spread(factor):
     model, Z = checked(lambda X: factor * X[:, 0], X, model_output="value")
     before = model.answers(Z)
-    assert model.unit(before) == pytest.approx(factor * model.unit(before / factor))
+    assert model.kind.unit(before) == pytest.approx(factor * model.kind.unit(before / factor))
     model.require_repeatable(Z, before * (1 + 1e-7))
     with pytest.raises(ModelOutputError, match="The model changed its answer to the same row"):
         model.require_repeatable(Z, before + 1e-3 * factor)
@@ -138,9 +138,9 @@ def test_changes_are_judged_by_the_spread(factor):
 
 def test_the_spread_of_values_that_hardly_differ():
     model, Z = checked(lambda X: (X[:, 0] > 2) * 5.0, X, model_output="value")
-    assert model.unit(model.answers(Z)) == pytest.approx(np.std(model.answers(Z)))
-    assert model.unit(np.full((9, 1), -3.0)) == 3.0
-    assert model.unit(np.zeros((9, 1))) == 1.0
+    assert model.kind.unit(model.answers(Z)) == pytest.approx(np.std(model.answers(Z)))
+    assert model.kind.unit(np.full((9, 1), -3.0)) == 3.0
+    assert model.kind.unit(np.zeros((9, 1))) == 1.0
 
 
 # What is refused

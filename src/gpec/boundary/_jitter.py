@@ -50,7 +50,7 @@ class Jitter:
             return
         moved = self._by(rows, self.way, _TRIED_STEP)
         answer, after = np.split(model.answers(np.concatenate((rows, moved))), 2)
-        least = _JUMP * model.unit(answer)
+        least = _JUMP * model.kind.unit(answer)
         if not _jumps(answer, after, least).any():
             return
         down = model.answers(self._by(rows, -self.way, _TRIED_STEP))

@@ -13,6 +13,7 @@ from gpec.boundary.base import BoundarySample, Sampler
 from gpec.boundary.bisection import BisectionSampler
 from gpec.boundary.levels import LevelSetSampler
 from gpec.data import Schema
+from gpec.data._output_kind import OutputKind
 from gpec.errors import InputError, ParameterTypeError
 
 __all__ = ["make_sampler"]
@@ -25,14 +26,13 @@ _SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 
-def make_sampler(boundary: Any, schema: Schema, *, regressor: bool = False) -> Sampler | BoundarySample:
+def make_sampler(boundary: Any, schema: Schema, kind: OutputKind | None = None) -> Sampler | BoundarySample:
     """The sampler with a given name, or the given sampler or sample itself."""
-    if isinstance(boundary, str) and boundary == "auto" and regressor:
-        return LevelSetSampler()
     if isinstance(boundary, Sampler):
         return boundary
     if isinstance(boundary, str):
-        return _SAMPLERS[check_choice("boundary", boundary, tuple(_SAMPLERS))]()
+        check_choice("boundary", boundary, tuple(_SAMPLERS))
+        return _SAMPLERS[kind.sampler if boundary == "auto" and kind is not None else boundary]()
     if isinstance(boundary, BoundarySample):
         sample = boundary
     elif isinstance(boundary, pd.DataFrame):

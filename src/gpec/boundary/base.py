@@ -143,10 +143,9 @@ class BoundarySample:
             suspect = suspect.take(_contradicted(model, replace(suspect, residual=widen * suspect.residual)))
             if len(suspect) == 0:
                 return
-        what = "value does not pass its level" if model.is_regressor else "class does not change as it should"
         raise ModelMismatchError(
-            f"boundary does not belong to this model: the predicted {what} across {len(suspect)} of {len(part)} points "
-            "checked; sample it again with boundary='auto'."
+            f"boundary does not belong to this model: the predicted {model.kind.not_crossed} across {len(suspect)} of "
+            f"{len(part)} points checked; sample it again with boundary='auto'."
         )
 
     def of(self, label: int) -> BoundarySample:
@@ -171,7 +170,7 @@ def _contradicted(model: Model, sample: BoundarySample) -> IntArray:
     """The points across which the predicted class, or value, does not change as it should."""
     if model.is_regressor:
         below, above = (model.answers(end)[:, 0] for end in sample.ends())
-        slack = model.tolerance(below)
+        slack = model.kind.tolerance(below)
         return np.flatnonzero((below > sample.level + slack) | (above <= sample.level - slack))
     before, beyond = (model.labels(end) for end in sample.ends())
     wrong = before == beyond if model.is_binary else (before != sample.label) | (beyond == sample.label)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from gpec._validation import check_choice
+from gpec.data._output_kind import Classification
 from gpec.errors import InputError
 from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.typing import FloatArray
 
-__all__ = ["Link", "LinkedExplainer"]
+__all__ = ["Link", "LinkedExplainer", "explained_by"]
 
 Link = Literal["identity", "logit"]
 
@@ -36,14 +37,19 @@ class LinkedExplainer(Explainer):
     @property
     def unit(self) -> str:  # type: ignore[override]  # read-only: it follows from the link
         """The unit of the attributions."""
-        regressor = hasattr(self, "model_") and self.model_.is_regressor
-        return self.measures.format("output" if regressor else "log-odds" if self.link == "logit" else "probability")
+        return self.measures.format(explained_by(self, self.link))
 
     def bind(self, model: Model, background: FloatArray) -> None:
-        if model.is_regressor and self.link == "logit":
+        if self.link not in model.kind.links:
             raise InputError("link='logit' explains the log-odds of a classifier; for a regressor leave out the link.")
         super().bind(model, background)
 
     def outputs_of(self, Z: FloatArray) -> FloatArray:
         """The model's answers to encoded rows, or their log-odds, clipped at +-36; ``(n, c)``."""
         return self.model_.log_odds(Z) if self.link == "logit" else self.model_.answers(Z)
+
+
+def explained_by(explainer: Explainer, link: str) -> str:
+    """The quantity that an explainer with this link explains; that of a classifier before it has a model."""
+    kind = explainer.model_.kind if hasattr(explainer, "model_") else Classification()
+    return kind.explained(link)

@@ -117,7 +117,7 @@ class BayesRegression(LocalRegression):
         self._origin, self._unit = np.zeros(model.n_outputs), 1.0
         if model.is_regressor:  # the prior shrinks the intercept to 0, and the temperature is in units of answers
             answers = self.outputs_of(background)
-            self._origin, self._unit = answers.mean(axis=0), model.unit(answers)
+            self._origin, self._unit = answers.mean(axis=0), model.kind.unit(answers)
 
     def _perturbed_rows(self) -> int:
         return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)

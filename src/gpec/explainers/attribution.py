@@ -138,9 +138,8 @@ def _shaped(
     elif model.is_binary and raw.ndim == 3 and raw.shape[2] == 2:
         values = raw[..., -1:]
     if values.shape != (*rows, model.n_outputs):
-        kind = "of a regressor" if model.is_regressor else f"of a model with {model.n_classes} classes"
         raise error(
-            f"{what} has shape {raw.shape} for {rows[0]} rows {kind}; expected "
+            f"{what} has shape {raw.shape} for {rows[0]} rows of {model.kind.described(model.n_classes)}; expected "
             + (f"{rows}." if single else f"{(*rows, model.n_outputs)}, one column of attributions for each class.")
         )
     bad = ~(np.abs(values) <= limit)

@@ -182,7 +182,7 @@ def _explained(model: Model, link: Link) -> Any:
             output = self.module(rows)
             output = output[:, None] if output.ndim == 1 else output
             columns = output.shape[1]
-            if model.is_regressor:
+            if model.output == "value":
                 return output
             if model.output == "probability":
                 output = output[:, 1:] if columns == 2 else output

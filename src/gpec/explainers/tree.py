@@ -32,6 +32,10 @@ _FORESTS = {(package, f"{kind}Classifier") for package, kind in _OF_FORESTS}
 _BOOSTED = _BOOSTERS | {(package, f"{kind}Classifier") for package, kind in _OF_BOOSTING}
 _REGRESSORS = _BOOSTERS | {(package, f"{kind}Regressor") for package, kind in _OF_FORESTS + _OF_BOOSTING}
 _MOST_NODES = 32_767  # shap numbers them with 16-bit integers and crashes with more
+_UNLIKE = {  # why the sum of the trees may not be the model's answer
+    "probability": "boosting of another kind",
+    "value": "trees that add up to its logarithm or another function of it",
+}
 _CHECKED_ROWS = 20
 _TOLERANCE = 1e-3  # shap sums in single precision
 _WALKS = 250_000  # tree traversals in one call of shap, about a second; after ten seconds it shows a progress bar
@@ -139,7 +143,7 @@ class TreeShap(LinkedExplainer):
 
     def _read(self, trees: Any, columns: FloatArray) -> _Trees:
         try:
-            output = "raw" if self.link == "logit" or self.model_.is_regressor else "probability"
+            output = "probability" if self.model_.kind.explained(self.link) == "probability" else "raw"
             read = _Trees(trees, columns, output, self.model_.n_outputs)
         except Exception as error:
             raise self._refusal("shap cannot read its trees") from error
@@ -158,13 +162,11 @@ class TreeShap(LinkedExplainer):
         total = expit(total) if self.link == "logit" else total
         answers = self.model_.answers(some)
         gap = float(np.abs(total - answers).max())
-        if not gap <= max(_TOLERANCE * self.model_.unit(answers), self.model_.tolerance(answers)):
-            answer, unlike = "probability", "boosting of another kind"
-            if self.model_.is_regressor:
-                answer, unlike = "value", "trees that add up to its logarithm or another function of it"
+        if not gap <= max(_TOLERANCE * self.model_.kind.unit(answers), self.model_.kind.tolerance(answers)):
+            answer = self.model_.kind.answer
             raise self._refusal(
                 f"shap does not read its trees correctly: values and base value add up to a {answer} that is off by "
-                f"{gap:.2g} (possible reasons: {unlike}, categories, or another code for missing values)"
+                f"{gap:.2g} (possible reasons: {_UNLIKE[answer]}, categories, or another code for missing values)"
             )
 
     def _refusal(self, why: str) -> ExplainerError:

@@ -15,9 +15,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit, logsumexp, softmax
+from scipy.special import logit
 
 from gpec.data import Schema, same_values
+from gpec.data._output_kind import Classification, OutputKind, Regression
 from gpec.errors import InputError, ModelCallError, ModelOutputError
 from gpec.models._resolve import is_booster, resolve
 from gpec.models._torch import final_activation, is_module
@@ -30,9 +31,6 @@ _BATCH_ROWS = 16_384
 # Rounding of a float32 softmax can leave [0, 1] by this much.
 _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
-_LARGEST_LOG_ODDS = 36.0  # beyond it 1 - p rounds to 0 in double precision
-_SAME = 1e-5  # answers that differ by less count as equal
-_ROUNDING = 5e-7  # relative rounding in single precision, which many models use
 
 _COUNT_LOCK = Lock()  # explainers run in threads
 
@@ -82,6 +80,7 @@ class Model:
         if model_output not in ("auto", "probability", "logit", "value"):
             raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit', 'value'.")
         self._predict, self.output = resolve(model, model_output)
+        self.kind: OutputKind = Regression() if self.output == "value" else Classification()
         if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
             raise InputError(
                 f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and "
@@ -116,7 +115,7 @@ class Model:
     @property
     def is_regressor(self) -> bool:
         """Whether the model predicts a number instead of classes."""
-        return self.output == "value"
+        return self.kind.is_regression
 
     @property
     def is_binary(self) -> bool:
@@ -142,8 +141,7 @@ class Model:
     @property
     def output_names(self) -> list[str] | str | None:
         """Names of the explained outputs: all classes, the positive one of two, or None for a regressor."""
-        names = [str(name) for name in self.classes]
-        return None if self.is_regressor else names[1] if self.is_binary else names
+        return self.kind.names([str(name) for name in self.classes])
 
     def class_name(self, index: int) -> str:
         """The name of a class for messages."""
@@ -151,50 +149,21 @@ class Model:
 
     def answers(self, Z: FloatArray) -> FloatArray:
         """The model's answers: :meth:`probabilities`, or the values of a regressor ``(n, 1)``."""
-        return self._scores(Z) if self.is_regressor else self.probabilities(Z)
+        return self.kind.answers(self._scores(Z), self.output)
 
     def outputs(self, Z: FloatArray) -> FloatArray:
         """:meth:`answers` on an unbounded scale: :meth:`log_odds`, or the values of a regressor."""
-        return self._scores(Z) if self.is_regressor else self.log_odds(Z)
-
-    def answers_from(self, outputs: FloatArray) -> FloatArray:
-        """The answers that belong to :meth:`outputs`, without a model call."""
-        return outputs if self.is_regressor else np.asarray(expit(outputs))
-
-    def unit(self, answers: FloatArray) -> float:
-        """The unit for changes of answers: 1 for probabilities, the spread for values of a regressor.
-
-        The spread is half of the interquartile range. If that is 0, it is the standard deviation; if that is 0 too, it
-        is the largest absolute value.
-        """
-        if not self.is_regressor:
-            return 1.0
-        low, high = np.quantile(answers, (0.25, 0.75))
-        largest = float(np.abs(answers).max()) or 1.0
-        return float(high - low) / 2 or float(np.std(answers / largest)) * largest or largest
-
-    def tolerance(self, answers: FloatArray) -> float:
-        """The largest change of answers that can be rounding, in single precision for values of a regressor."""
-        return max(_SAME * self.unit(answers), _ROUNDING * float(np.abs(answers).max()) if self.is_regressor else 0.0)
+        return self.kind.outputs(self._scores(Z), self.output)
 
     def probabilities(self, Z: FloatArray) -> FloatArray:
         """Probability of the positive class ``(n, 1)``, or of each of several classes ``(n, c)``."""
-        scores = self._scores(Z)
         self._require_classes("probabilities")
-        if self.output == "logit":
-            return np.asarray(expit(scores) if self.is_binary else softmax(scores, axis=1), dtype=np.float64)
-        return scores
+        return self.answers(Z)
 
     def log_odds(self, Z: FloatArray) -> FloatArray:
         """Log-odds of each column of :meth:`probabilities`, clipped at +-36 so that they are finite."""
-        odds = self._scores(Z)
         self._require_classes("log-odds")
-        if self.output == "probability":
-            odds = logit(odds)
-        elif not self.is_binary:  # logits are compared as such: a saturated probability has lost the order
-            others = [logsumexp(np.delete(odds, c, axis=1), axis=1) for c in range(self.n_outputs)]
-            odds = odds - np.column_stack(others)
-        return np.clip(odds, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        return self.outputs(Z)
 
     def labels(self, Z: FloatArray) -> IntArray:
         """Index of the predicted class; ties go to the earlier class, as in scikit-learn."""
@@ -220,7 +189,7 @@ class Model:
     def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
         """Raise if the model's answers to ``Z`` differ from ``before``, its earlier answers to these rows."""
         change = np.abs(self.answers(Z) - before).max(axis=1)
-        if change.max() > self.tolerance(before):
+        if change.max() > self.kind.tolerance(before):
             row = int(change.argmax())
             raise ModelOutputError(
                 f"The model changed its answer to the same row by {change[row]:.3g} between two calls (call "
@@ -297,16 +266,16 @@ class Model:
                 raise TypeError(f"dtype {output.dtype}")
             output = output.astype(np.float64)
         except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
-            wanted = "one number" if self.is_regressor else "one probability or one for each class"
             raise ModelOutputError(
                 f"The model returned a {type(raw).__name__}{where} that is not an array of numbers ({error}); it must "
-                f"return, for each row, {wanted}.",
+                f"return, for each row, {self.kind.wanted}.",
                 rows,
             ).at(where) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
-            wanted = f"({n}, {1 if self.is_regressor else 'classes'})"
             raise ModelOutputError(
-                f"The model returned shape {output.shape} for {n} rows{where}; expected ({n},) or {wanted}.", rows
+                f"The model returned shape {output.shape} for {n} rows{where}; expected ({n},) or "
+                f"({n}, {self.kind.columns}).",
+                rows,
             ).at(where)
         output = output.reshape(n, -1)
         columns = output.shape[1]
@@ -323,7 +292,7 @@ class Model:
             )
         self._refuse_guess(output)
         if self._n_columns is None:
-            self._n_columns, self.n_classes = columns, 1 if self.is_regressor else max(columns, 2)
+            self._n_columns, self.n_classes = columns, self.kind.n_classes(columns)
         elif columns != self._n_columns:
             raise ModelOutputError(
                 f"The model returned {columns} columns{where} but {self._n_columns} before; it must return the same "

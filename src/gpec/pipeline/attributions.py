@@ -24,8 +24,6 @@ from gpec.typing import FloatArray
 __all__ = ["explain_sample", "run_explainer"]
 
 _LARGEST_NOISE = 1e30  # in squared attributions
-_SUM_TOLERANCE = 1e-6
-_SUM_OF_SPREAD = 1e-2  # what a sum may be off at most, where rounding is coarse beside the spread of the answers
 
 
 def explain_sample(inputs: FitInputs, draw: ExplainedSample, explained: Rows, stage_cache: StageCache) -> Observation:
@@ -80,13 +78,8 @@ def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
         return None
     totals = answer.values.sum(axis=1) + answer.base_values
     outputs = model.outputs(explained.encoded) if explained.outputs is None else explained.outputs
-    if model.is_regressor:
-        tolerance = min(model.tolerance(outputs), _SUM_OF_SPREAD * model.unit(outputs))
-        return "output" if np.abs(totals - outputs).max() <= tolerance else None
-    for unit, answers in (("probability", model.answers_from(outputs)), ("log-odds", outputs)):
-        if np.abs(totals - answers).max() <= _SUM_TOLERANCE * max(1.0, np.abs(answers).max()):
-            return unit
-    return None
+    sums = model.kind.sums(outputs)
+    return next((name for name, sum_, tolerance in sums if np.abs(totals - sum_).max() <= tolerance), None)
 
 
 def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:

@@ -109,7 +109,7 @@ def check_fit_inputs(
         require_one_kernel(kernel)
         check_task_kernel(settings.task_kernel, len(groups), groups.names)
     checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
-    sampler = make_sampler(settings.boundary, schema, regressor=checked.is_regressor)
+    sampler = make_sampler(settings.boundary, schema, checked.kind)
     if isinstance(sampler, Sampler):
         sampler.check()
     explained: FloatArray | None

@@ -103,11 +103,10 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) ->
     size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
     off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
     if off > _LARGEST_GAP:
-        units = "different units" + ("" if fitted.context.model.is_regressor else ", such as probability and log-odds")
         raise InputError(
             f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
-            f"{len(given)} rows, as they do when they are in {units}; pass the explainer that the attributions came "
-            "from, or ask for attribution='posterior'."
+            f"{len(given)} rows, as they do when they are in {fitted.context.model.kind.other_units}; "
+            "pass the explainer that the attributions came from, or ask for attribution='posterior'."
         )
 
 
@@ -198,7 +197,7 @@ def make_explanation(
         diagnostics=diagnostics,
         rule=found.rule,
         row_names=row_names,
-        predictions=context.model.answers_from(rows.require("outputs")) if fitted.similarity is not None else None,
+        predictions=None if fitted.similarity is None else context.model.kind.answers_from(rows.require("outputs")),
     )
 
 

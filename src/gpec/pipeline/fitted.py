@@ -52,7 +52,7 @@ class ModelFingerprint:
         if answer.shape != self.answer.shape:
             return "in its number of classes"
         most = np.abs(answer - self.answer).max()
-        return f"by {most:.3g}" if most > model.tolerance(self.answer) else None
+        return f"by {most:.3g}" if most > model.kind.tolerance(self.answer) else None
 
     def require_same(self, model: Model) -> None:
         """Raise unless the model is the one that was asked before."""
@@ -228,12 +228,12 @@ class Fitted:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
         in_probability = self.observation.adds_up_to == "probability"
         outputs = rows.require("outputs")
-        return self.context.model.answers_from(outputs) if in_probability else outputs
+        return self.context.model.kind.answers_from(outputs) if in_probability else outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
         base = self.observation.attribution.base_values
-        one = 0.0 if self.context.model.is_regressor else 1.0
+        one = self.context.model.kind.absolute
         if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), one)).any():
             return None
         return np.tile(base[0], (n, 1))

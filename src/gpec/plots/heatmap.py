@@ -122,11 +122,11 @@ def heatmap(
         _draw_points(
             ax,
             plane.spread(points[:: -(-len(points) // _MOST_POINTS)]),
-            "level sets" if model.is_regressor else "boundary",
+            model.kind.sampled,
         )
     elif boundary:
-        for margin in _margins(fitted, cells, chosen):
-            _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), regressor=model.is_regressor)
+        for margin in model.kind.margins(model.answers(cells), chosen, model.threshold, fitted.boundary.levels):
+            _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), named=model.kind.boundary)
     if explained:
         _draw_explained(ax, plane.spread(fitted.observation.rows), apart=schema.n_features > 2)
     plane.dress(ax)
@@ -188,17 +188,6 @@ def _color_limits(surface: FloatArray, given: Any, signed: bool) -> tuple[float,
     return (0.0, 2 * most) if most else (0.0, 1.0)
 
 
-def _margins(fitted: Any, cells: FloatArray, output: int) -> list[FloatArray]:
-    """Signed margin of the model: above 0 inside the class, below 0 outside; for each level."""
-    model = fitted.context.model
-    p = model.answers(cells)
-    if model.is_regressor:
-        return [p[:, 0] - level for level in fitted.boundary.levels]
-    if model.is_binary:
-        return [p[:, 0] - model.threshold]
-    return [p[:, output] - np.delete(p, output, axis=1).max(axis=1)]
-
-
 def _draw_points(ax: Axes, places: FloatArray, of: str) -> None:
     """Small black points with a white edge, visible on bright and dark colours."""
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
@@ -206,13 +195,12 @@ def _draw_points(ax: Axes, places: FloatArray, of: str) -> None:
     ax.plot(*places, markersize=2.2, color=INK, zorder=3, label=f"sampled {of}", **dots)
 
 
-def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray, *, regressor: bool) -> None:
+def _draw_slice(ax: Axes, across: FloatArray, up: FloatArray, margin: FloatArray, *, named: str) -> None:
     """The line where the model changes its class or passes a level; none if it predicts one class everywhere."""
     if (margin > 0).all() or not (margin > 0).any():
         return
     for color, width in (("white", 3.2), (INK, 1.6)):
         ax.contour(across, up, margin, levels=[0.0], colors=[color], linewidths=[width], zorder=2)
-    named = "level set" if regressor else "decision boundary"
     if named not in ax.get_legend_handles_labels()[1]:  # one entry for several levels
         ax.plot([], [], color=INK, linewidth=1.6, label=named)
 
