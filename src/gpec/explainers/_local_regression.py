@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import row_seed
 from gpec.models import Model
 from gpec.runtime.randomness import stream
+from gpec.runtime.state import from_state, to_state
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["BayesRegression", "LimeRegression", "LocalRegression"]
@@ -71,21 +73,19 @@ class LimeRegression(LocalRegression):
         check_choice("around", self.around, ("data", "row"))
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        statistics = LimeSampler.statistics(rows, self.model_.schema)
-        self.mean_, self.scale_, self.frequencies_, self.missing_ = statistics
+        self.sampler_ = LimeSampler(*LimeSampler.statistics(rows, self.model_.schema))
 
     def fitted_state(self) -> dict[str, Any]:
-        shares = {str(j): share for j, share in self.frequencies_.items()}  # keys of JSON are strings
-        return {"mean": self.mean_, "scale": self.scale_, "frequencies": shares, "missing": self.missing_}
+        found: dict[str, Any] = to_state(self.sampler_)
+        return found
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.mean_, self.scale_, self.missing_ = state["mean"], state["scale"], state["missing"]
-        self.frequencies_ = {int(j): share for j, share in state["frequencies"].items()}
+        self.sampler_ = from_state(LimeSampler, state)
 
     def _sampler(self) -> PerturbationSampler:
-        auto = 0.75 * np.sqrt(len(self.mean_))
+        auto = 0.75 * np.sqrt(len(self.sampler_.mean))
         width = float(auto if isinstance(self.kernel_width, str) else self.kernel_width)
-        return LimeSampler(self.mean_, self.scale_, self.frequencies_, self.missing_, width, self.around)
+        return replace(self.sampler_, width=width, around=self.around)
 
 
 class BayesRegression(LocalRegression):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
 from gpec.data import Schema, same_values
 from gpec.data.schema import column_moments
+from gpec.runtime.state import NOT_STORED, Limits, Shape
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["CoalitionSampler", "LimeSampler", "PerturbationSampler", "Perturbed", "batch"]
@@ -93,12 +94,12 @@ class LimeSampler:
         Draw numbers around the mean of the data, or around the explained row.
     """
 
-    mean: FloatArray
-    scale: FloatArray
+    mean: Annotated[FloatArray, Shape("column")]
+    scale: Annotated[FloatArray, Shape("column"), Limits(least=0)]
     frequencies: dict[int, FloatArray]
-    missing: FloatArray
-    width: float
-    around: Literal["data", "row"] = "data"
+    missing: Annotated[FloatArray, Shape("column"), Limits(0, 1)]
+    width: Annotated[float, NOT_STORED] = 1.0
+    around: Annotated[Literal["data", "row"], NOT_STORED] = "data"
 
     @staticmethod
     def statistics(

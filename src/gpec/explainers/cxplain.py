@@ -11,7 +11,8 @@ image.
 from __future__ import annotations
 
 import importlib.util
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.runtime.randomness import stream
+from gpec.runtime.state import Limits, Shape, from_state, to_state
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["CXPlain"]
@@ -31,6 +33,16 @@ __all__ = ["CXPlain"]
 _NUMBERS_AT_ONCE = 4_000_000  # in one array: 32 MB
 _MOST_PATCHES = 64
 _LEAST_PROBABILITY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What files hold of a trained explainer."""
+
+    center: Annotated[FloatArray, Shape("column")]
+    scale: Annotated[FloatArray, Shape("column"), Limits(least=0)]
+    missing: Annotated[BoolArray, Shape("column")]
+    weights: tuple[FloatArray, ...]
 
 
 class CXPlain(Explainer):
@@ -153,17 +165,13 @@ class CXPlain(Explainer):
         self.weights_ = train(self._architecture, self._inputs(rows), targets, rngs, int(self.n_epochs))
 
     def fitted_state(self) -> dict[str, Any]:
-        return {
-            "center": self._center,
-            "scale": self._scale,
-            "missing": self._missing,
-            "weights": list(self.weights_),
-        }
+        found: dict[str, Any] = to_state(_Learned(self._center, self._scale, self._missing, tuple(self.weights_)))
+        return found
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._center, self._scale = state["center"], state["scale"]
-        self._build(state["missing"])
-        self.weights_ = [np.asarray(weight) for weight in state["weights"]]
+        found = from_state(_Learned, state)
+        self._center, self._scale, self.weights_ = found.center, found.scale, list(found.weights)
+        self._build(found.missing)
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         shares = self._architecture.shares(self.weights_, self._inputs(Z))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpec.data import Rows
-from gpec.errors import InputError, NumericalError, PosteriorWarning
+from gpec.errors import CorruptFileError, InputError, NumericalError, PosteriorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
@@ -86,7 +86,7 @@ def _restore(explainer: Explainer, fitted: Fitted) -> None:
     """Give an explainer what one like it learned in the fit."""
     try:
         explainer.restore(fitted.observation.learned)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (CorruptFileError, KeyError, TypeError, AttributeError) as error:
         explainer.__dict__.pop("model_", None)  # it has not met the model
         raise InputError(
             f"The explainer {type(explainer).__name__} learns from the background, and the fit was made with another "

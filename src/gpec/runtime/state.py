@@ -228,7 +228,7 @@ def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place, state: A
     is_array = isinstance(found, np.ndarray)
     if words is not None and isinstance(found, str):
         place.require(found in words.words, found, f"one of {', '.join(map(repr, words.words))}")
-    if limits is not None and not limits.hold(found):
+    if limits is not None and not isinstance(found, tuple) and not limits.hold(found):
         seen = f"from {found.min():g} to {found.max():g}" if is_array else found
         raise place.error(f"is {seen}, but must be {limits}")
     if shape is not None:
