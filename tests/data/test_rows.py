@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from gpec.data import Rows, Schema
+from gpec.data._output_kind import Regression
 from gpec.errors import InputError
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -49,7 +50,7 @@ class TestPlainArrays:
 
 
 class TestSelections:
-    rows = Rows(2 * X, X, outputs=10 * X[:, :2], effects=X[:, :, None], regression=True)
+    rows = Rows(2 * X, X, outputs=10 * X[:, :2], effects=X[:, :, None], kind=Regression())
 
     @pytest.mark.parametrize(
         "index",
@@ -62,7 +63,7 @@ class TestSelections:
         np.testing.assert_array_equal(part.encoded, X[index])
         np.testing.assert_array_equal(part.outputs, 10 * X[index, :2])
         np.testing.assert_array_equal(part.effects, X[index, :, None])
-        assert part.regression
+        assert part.kind.is_regression
         assert len(part) == len(X[index])
 
     def test_joined_rows(self):

@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gpec
 from gpec.data import Groups, Rows
+from gpec.data._output_kind import Regression
 from gpec.errors import InputError
 from gpec.kernels import Effect, Matern, Output, Own, Rest
 from gpec.pipeline.rows import _with_effects
@@ -30,7 +31,7 @@ def rows_of(Z, function, exchanged, members=((0,), (1,), (2,))):
     """Rows with the effects in a regressor, and the regressor."""
     model = Counting(function)
     groups = Groups(tuple(map(str, members)), tuple(map(np.array, members)))
-    return _with_effects(Rows(Z, Z, groups.members, regression=True), exchanged, model, groups), model
+    return _with_effects(Rows(Z, Z, groups.members, kind=Regression()), exchanged, model, groups), model
 
 
 @pytest.fixture

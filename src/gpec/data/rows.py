@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gpec._validation import check_finite_array
+from gpec.data._output_kind import Classification, OutputKind
 from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
@@ -33,8 +34,8 @@ class Rows:
         The model's log-odds, or a regressor's values. Kernels with ``needs_outputs`` read them.
     effects : array of shape (n, d, q), or None
         What the model makes of each feature, read by kernels with ``needs_effects``; see :class:`gpec.kernels.Effect`.
-    regression : bool
-        Whether ``outputs`` are a regressor's values instead of log-odds.
+    kind : OutputKind
+        Whether ``outputs`` are log-odds of classes or a regressor's values.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class Rows:
     coordinates: tuple[Any, ...] | None = None
     outputs: FloatArray | None = None
     effects: FloatArray | None = None
-    regression: bool = False
+    kind: OutputKind = field(default_factory=Classification)
 
     @classmethod
     def of(cls, X: Any, name: str = "X") -> Rows:

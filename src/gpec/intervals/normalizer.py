@@ -67,7 +67,7 @@ class ResidualNormalizer:
         mean = size.mean(axis=0)
         if N < _LEAST_ROWS or d * c > _MOST_ATTRIBUTIONS or not mean.any():
             return None
-        values = np.unique(rows.require("outputs")) if rows.regression else None
+        values = np.unique(rows.require("outputs")) if rows.kind.is_regression else None
         target = (size / np.where(mean > 0, mean, 1.0)).reshape(N, d * c)
         forest = RandomForestRegressor(
             _TREES, min_samples_leaf=_LEAST_IN_LEAF, oob_score=True, random_state=seed % 2**32, n_jobs=1

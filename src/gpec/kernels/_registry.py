@@ -25,13 +25,13 @@ def make_kernel(
     n_attributions: int = 1,
     *,
     shared: bool = False,
-    regression: bool = False,
+    effect: bool = False,
 ) -> Kernel:
     """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg" and "auto".
 
-    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``, and for a regressor ``Effect()`` besides. If it is to
-    be shared, or with more than 200 attributions of a row (features times outputs), it lacks ``Own()`` and
-    ``Effect()``, so that one kernel serves all features.
+    "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``, with ``Effect()`` if ``effect`` is true, as for
+    regressors. If it is to be shared, or with more than 200 attributions of a row (features times outputs), it lacks
+    ``Own()`` and ``Effect()``, so that one kernel serves all features.
     """
     if isinstance(kernel, Kernel):
         kernel.check()
@@ -41,6 +41,6 @@ def make_kernel(
         if kernel == "auto":
             if shared or n_attributions > _BY_FEATURE:
                 return Matern(Rest(), Output(), boundary)
-            return Matern(Own(), Rest(), Output(), *((Effect(),) if regression else ()), boundary)
+            return Matern(Own(), Rest(), Output(), *((Effect(),) if effect else ()), boundary)
         return boundary if kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={kernel!r} is not one of {_NAMES} or a kernel of gpec.kernels.")

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import expit
 
 from gpec._validation import check_auto
 from gpec.data import Rows
@@ -31,7 +30,6 @@ Slope = tuple[float, FloatArray]
 _ROOT3 = np.sqrt(3.0)
 _ROWS_FOR_LENGTH = 300
 _SEARCHED = (0.03, 300.0)  # lengths, in units of the median distance
-_LARGEST_LOG_ODDS = 8.0  # a probability of 0.0003: beyond it answers are the same
 
 
 class Distance(Kernel):
@@ -254,14 +252,7 @@ def _apart(K: FloatArray, k: FloatArray, diagonal: FloatArray) -> FloatArray:
 
 
 def _answers(rows: Rows) -> FloatArray:
-    return answers_of(rows.require("outputs"), rows.regression)
-
-
-def answers_of(outputs: FloatArray, regression: bool) -> FloatArray:
-    """What is compared of a model's outputs: a regressor's values; of classes log-odds and probabilities."""
-    if regression:
-        return outputs
-    return np.concatenate((np.clip(outputs, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), expit(outputs)), axis=-1)
+    return rows.kind.compared(rows.require("outputs"))
 
 
 def matern(squared: FloatArray) -> FloatArray:

@@ -61,7 +61,7 @@ class FitContext:
             s.rho,
             len(self.groups) * self.model.n_outputs,
             shared=s.task_kernel is not None,
-            regression=self.model.is_regressor,
+            effect=self.model.kind.has_effect,
         )
 
 

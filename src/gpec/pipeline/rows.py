@@ -9,7 +9,6 @@ import numpy as np
 
 from gpec.data import Groups, Rows
 from gpec.kernels import Kernel
-from gpec.kernels.distances import answers_of
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray
@@ -26,7 +25,7 @@ def make_rows(context: FitContext, Z: FloatArray, *, outputs: bool, name: str = 
         with one_blas_thread():  # the bits do not depend on the number of cores
             answers = context.model.on_threads(n_jobs).outputs(Z)
     coordinates = context.groups.coordinates(context.schema)
-    return Rows(embedded, Z, coordinates, answers, regression=context.model.is_regressor)
+    return Rows(embedded, Z, coordinates, answers, kind=context.model.kind)
 
 
 def explained_rows(context: FitContext, sample: ExplainedSample, kernels: list[Kernel]) -> Rows:
@@ -71,6 +70,6 @@ def _with_effects(
         found = np.repeat(np.repeat(answers[:, None, None], d, axis=1), b, axis=2)
         if differs.any():
             found[differs] = outputs(changed[differs])
-        mean = answers_of(found, rows.regression).mean(axis=2)
-        effects.append(answers_of(answers, rows.regression)[:, None] - mean)
+        mean = rows.kind.compared(found).mean(axis=2)
+        effects.append(rows.kind.compared(answers)[:, None] - mean)
     return replace(rows, outputs=own, effects=np.concatenate(effects))
