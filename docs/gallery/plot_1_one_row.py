@@ -4,9 +4,9 @@ One row: a waterfall with intervals
 
 Which features raise or lower this one answer, and how certain is each?
 
-A model tells malignant from benign tumours. A waterfall leads from the average answer to the answer for one patient, a
-step for each measurement. The black line on a step is its 95% interval: 95% of the attributions of similar patients lie
-inside. Where it crosses the start of the step, the attribution of similar patients may have the opposite sign.
+A model classifies tumours as malignant or benign. A waterfall leads from the average answer to the answer for one
+patient, a step for each measurement. The black line on a step is its 95% interval: 95% of the attributions of similar
+patients lie inside. Where it crosses the start of the step, similar patients may have the opposite sign.
 """
 
 from sklearn.datasets import load_breast_cancer

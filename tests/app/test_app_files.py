@@ -84,6 +84,12 @@ def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
     assert facts["Explained rows"] == "25"
 
 
+def test_a_fit_of_a_regressor_has_no_class(make_auto, models, X, tmp_path):
+    path = tmp_path / "fit.gpec"
+    make_auto(models.curved, model_output="value").fit(X).save(path)
+    assert read_file(path, "fit.gpec").explanation.output_names is None
+
+
 def test_a_fit_of_several_classes(make_auto, models, X, tmp_path):
     path = tmp_path / "fit.gpec"
     make_auto(models.three_classes, models.slopes_of_three, similar=None, kernel="weg").fit(X).save(path)

@@ -9,7 +9,6 @@ from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.kernels import RBF, Matern, Output
 from gpec.pipeline.acquisition import choose_rows
-from gpec.report._facts import facts_of
 from gpec.similar import MeasurementError, NearestRows
 
 
@@ -121,9 +120,10 @@ def test_diagnostics_follow(make_auto, models, counting, X, tmp_path):
     g.refine(X[-20:], n=8)
     second = g.diagnostics_
     assert second["explained_rows"] == 58
-    assert dict(facts_of(e, g))["Rows explained to learn from"] == "58"
     assert second["model_rows"] == first["model_rows"] + model.n_rows - rows
     assert second["model_calls"] == first["model_calls"] + model.n_calls - calls
+    e.to_html(tmp_path / "report.html", gpec=g)
+    assert "<dt>Rows explained to learn from</dt><dd>58</dd>" in (tmp_path / "report.html").read_text()
     assert second["left_out_R2"] == g._fitted.loo_r2 != first["left_out_R2"]
     assert second["condition"] == [g.posterior_.condition] != first["condition"]
     learned = g._fitted.normalizer is not None

@@ -15,7 +15,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 import gpec
 from extras import torch, xgboost
-from gpec.app._files import read_file
 from gpec.boundary import LevelSetSampler
 from gpec.errors import BoundaryNotFoundError, ExplainerError, InputError, ModelMismatchError, ModelOutputError
 from gpec.kernels import Output
@@ -117,8 +116,6 @@ def test_saved_and_loaded(fitted, X, tmp_path):
     e = fitted.explain(X[:3])
     e.save(tmp_path / "e.gpec")
     assert gpec.Explanation.load(tmp_path / "e.gpec").output_names is None
-    opened = read_file(tmp_path / "g.gpec", "g.gpec")
-    assert opened.explanation.output_names is None
 
 
 def test_the_checkpoint_goes_on(fitted, X, tmp_path):

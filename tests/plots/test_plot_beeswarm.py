@@ -4,14 +4,11 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgba
 
 from drawn import constant, dots_of, draw_all, made, mixed, notes, tick_texts
-from gpec._colors import GREY
 from gpec.errors import InputError
 from gpec.plots import beeswarm
-from gpec.plots._style import LOW_TO_HIGH
-from gpec.plots._values import numbers_of, spread
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +77,8 @@ def test_colours_are_values_between_the_outer_quantiles():
     zero = np.zeros((n, 1))
     e = made(n, 1, values=data.copy(), data=data, boundary_variance=zero, noise_variance=zero)
     _, _, colors = of(dots_of(beeswarm(e))[0])
-    assert colors == pytest.approx(LOW_TO_HIGH(np.clip((data[:, 0] - 0.05) / 0.9, 0, 1)), abs=0.01)
+    low_to_high = LinearSegmentedColormap.from_list("low to high", ["#0072B2", "#CC79A7", "#E69F00"])
+    assert colors == pytest.approx(low_to_high(np.clip((data[:, 0] - 0.05) / 0.9, 0, 1)), abs=0.01)
     assert to_hex(colors[0]).upper() == "#0072B2"
     assert to_hex(colors[-1]).upper() == "#E69F00"
     assert np.all(colors[:, 3] == 1.0)
@@ -89,7 +87,7 @@ def test_colours_are_values_between_the_outer_quantiles():
 def test_texts_and_missing_values_are_grey():
     e = mixed()
     ax = draw_all(beeswarm(e, legend=False))
-    grey = to_rgba(GREY)[:3]
+    grey = to_rgba("#888888")[:3]
     by_name = dict(zip(tick_texts(ax), dots_of(ax), strict=True))
     texts, missing = by_name[r"price in \$ per \$ of income_^2 {a}"], by_name[r"\$\frac{1}\$"]
     assert np.all(texts.get_facecolors()[:, :3] == grey)
@@ -132,25 +130,43 @@ def test_wrong_shapes_get_a_sentence():
         beeswarm(made()[:0])
 
 
-# What it is made of
+# Positions and colours
+
+
+def one_feature(values, data):
+    """Explanation of one feature without variance."""
+    zero = np.zeros((len(values), 1))
+    data = np.asarray(data)[:, None]
+    values = np.asarray(values, dtype=float)[:, None]
+    return made(len(values), 1, values=values, data=data, boundary_variance=zero, noise_variance=zero)
 
 
 def test_dots_of_one_bin_lie_side_by_side():
-    positions = np.array([0.0, 0.0, 0.0, 1.0])
-    assert spread(positions, 0.0, 1.0, bins=4) == pytest.approx([0.0, 1 / 6, -1 / 6, 0.0])
-    crowd = spread(np.zeros(101), 0.0, 1.0, bins=4)
-    assert np.sort(crowd) == pytest.approx(np.arange(-50, 51) / 51, abs=1e-12)
-    assert np.all(np.abs(spread(np.random.default_rng(0).normal(size=999), -4, 4, bins=9)) <= 1)
-    assert spread(np.zeros(0), 0.0, 1.0, bins=4).shape == (0,)
+    values = [0.0, 0.0, 0.0, 1.0]
+    _, heights, _ = of(dots_of(beeswarm(one_feature(values, values)))[0])
+    assert sorted(heights[:3]) == pytest.approx([-0.4 / 6, 0.0, 0.4 / 6])
+    assert heights[3] == 0.0
+    _, crowd, _ = of(dots_of(beeswarm(one_feature(np.full(101, 0.5), np.zeros(101))))[0])
+    assert np.sort(crowd) == pytest.approx(0.4 * np.arange(-50, 51) / 51, abs=1e-12)
 
 
-def test_numbers_dates_and_texts_are_told_apart():
-    numbers, dates = numbers_of(np.array([1, 2.5, None, True, np.int64(3), pd.NA], dtype=object))
-    assert np.array_equal(numbers, [1.0, 2.5, np.nan, 1.0, 3.0, np.nan], equal_nan=True)
-    assert not dates
-    assert numbers_of(np.array([1.0, "a"], dtype=object)) == (None, False)
-    assert numbers_of(np.array(["1", "2"])) == (None, False)
-    days, dates = numbers_of(np.array([pd.Timestamp("1970-01-03"), pd.NaT], dtype=object))
-    assert np.array_equal(days, [2.0, np.nan], equal_nan=True)
-    assert dates
-    assert np.array_equal(numbers_of(np.array(["1970-01-02"], dtype="datetime64[s]"))[0], [1.0])
+DATES = [pd.Timestamp("1970-01-03"), pd.NaT, pd.Timestamp("1970-02-03")]
+DAYS = np.array(["1970-01-02", "1970-01-04", "NaT"], dtype="datetime64[s]")
+
+
+@pytest.mark.parametrize(
+    ("data", "missing"),
+    [
+        (np.array([1, 2.5, None, True, np.int64(3), pd.NA], dtype=object), [False, False, True, False, False, True]),
+        (np.array([1.0, "a"], dtype=object), [True, True]),
+        (np.array(["1", "2"]), [True, True]),
+        (np.array(DATES, dtype=object), [False, True, False]),
+        (DAYS, [False, False, True]),
+    ],
+    ids=["numbers", "mixed", "texts", "dates", "days"],
+)
+def test_numbers_and_dates_have_colours_and_texts_none(data, missing):
+    _, _, colors = of(dots_of(beeswarm(one_feature(np.arange(len(data)), data), legend=False))[0])
+    assert np.all(colors[:, :3] == to_rgba("#888888")[:3], axis=1).tolist() == missing
+    if len(data) == 6:
+        assert np.array_equal(colors[0], colors[3])  # True is 1

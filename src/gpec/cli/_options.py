@@ -26,7 +26,7 @@ _model, _table, _fit, _run, _folder = (
 
 
 def _level(value: float) -> float:
-    """Refused before the work begins."""
+    """Raise before the work if a level is not between 0 and 1."""
     if not 0 < value < 1:
         raise typer.BadParameter(f"{value:g} must lie between 0 and 1, such as 0.95.")
     return value
@@ -53,13 +53,13 @@ class FitOptions:
             "default tree where the model allows it, else kernelshap."
         ),
     ] = None
-    calibrate: Annotated[
-        Path | None, _fit(help="Rows that fit does not see, on which intervals are checked; some hundred.")
-    ] = None
+    calibrate: Annotated[Path | None, _fit(help="A few hundred rows not used in fit, to calibrate the intervals.")] = (
+        None
+    )
     n_boundary: Annotated[int, _fit(min=10, help="Points of the decision boundary.")] = 2_000
     n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit.")] = 200
     n_background: Annotated[int, _fit(min=1, help="Number of background rows.")] = 100
-    seed: Annotated[int, _fit(min=0, help="Seed of everything random.")] = 0
+    seed: Annotated[int, _fit(min=0, help="Random seed.")] = 0
     model_name: Annotated[str | None, _model(help="Name of the model on the server, if the address has none.")] = None
     model_output: Annotated[
         Literal["auto", "probability", "logit", "value"],
@@ -81,21 +81,23 @@ class FitOptions:
     categorical: Annotated[
         list[str] | None, _table(help="A column of numbers that are categories; may be repeated.")
     ] = None
-    jobs: Annotated[int | None, _run(help="Threads; -1 for one on each core.")] = None
-    progress: Annotated[bool | None, _run("--progress/--no-progress", help="Bars; by default on a terminal.")] = None
-    checkpoint: Annotated[Path | None, _run(help="Folder for what is done already; by default OUT.partial.")] = None
-    keep: Annotated[bool, _run("--keep", help="Keep that folder when all is done.")] = False
-    restart: Annotated[bool, _run("--restart", help="Throw away what an earlier run left there.")] = False
+    jobs: Annotated[int | None, _run(help="Number of threads; -1 for one on each core.")] = None
+    progress: Annotated[
+        bool | None, _run("--progress/--no-progress", help="Progress bars; by default on a terminal.")
+    ] = None
+    checkpoint: Annotated[Path | None, _run(help="Folder for finished work; by default OUT.partial.")] = None
+    keep: Annotated[bool, _run("--keep", help="Keep that folder at the end.")] = False
+    restart: Annotated[bool, _run("--restart", help="Delete what an earlier run left there.")] = False
     debug: Debug = False
 
     def folder(self, out: Path) -> Path:
-        """Where what is done is kept until ``out`` is written."""
+        """The checkpoint folder of the run, used until ``out`` is written."""
         return self.checkpoint or out.with_name(f"{out.name}.partial")
 
 
 @dataclass(frozen=True)
 class _RowOptions:
-    """What comes before the others where rows are explained."""
+    """Options of commands that explain rows, listed first."""
 
     background: Annotated[
         Path | None, _fit(help="Rows like those the model was trained on; by default DATA itself.")

@@ -1,4 +1,4 @@
-"""An explanation written to a file, whole or not at all."""
+"""Writes an explanation to a file, with an atomic write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpec.runtime.archive import replacing
 
 __all__ = ["check_out", "write"]
 
-# Kind of file -> the extra that it needs, and the packages of it.
+# File ending -> the extra that it needs, and its packages.
 _NEEDS: dict[str, tuple[str, ...]] = {
     ".csv": (), ".json": (), ".gpec": (),
     ".html": ("app", "jinja2", "plotly"), ".parquet": ("files", "pyarrow"), ".feather": ("files", "pyarrow"),
@@ -24,7 +24,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 
 def check_out(out: Path, *kinds: str) -> Path:
-    """Refuse what could not be written, before the work."""
+    """Raise before the work if the file cannot be written."""
     allowed = kinds or tuple(_NEEDS)
     if out.suffix.lower() not in allowed:
         raise typer.BadParameter(f"{out} must end in {', '.join(allowed)}.", param_hint="--out")
@@ -40,7 +40,7 @@ def check_out(out: Path, *kinds: str) -> Path:
 
 
 def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
-    """Write an explanation as the ending of the file's name says."""
+    """Write an explanation in the format of the file's ending."""
     kind = out.suffix.lower()
     if kind == ".gpec":
         e.save(out)
@@ -60,7 +60,7 @@ def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
 
 
 def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:
-    """Columns in which texts and numbers are mixed become texts: Parquet and Feather hold one type in a column."""
+    """Columns of mixed texts and numbers become texts: Parquet and Feather columns have one type."""
     changed = {}
     for name in table.columns:
         column = table[name]

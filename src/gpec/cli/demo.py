@@ -37,9 +37,10 @@ def run(picture: Path, console: Console) -> None:
     X_cal, X_new = X_rest.iloc[:114], X_rest.iloc[114:]
     model = GradientBoostingClassifier(random_state=0).fit(X_train, y_train)
     say(
-        f"A gradient-boosting model tells malignant from benign tumours, right for {model.score(X_rest, y_rest):.1%} "
-        f"of {len(X_rest)} new patients. TreeSHAP explains each diagnosis exactly. But would a patient much like this "
-        "one get the same explanation? gpec learns this from 100 explained patients, and checks itself on "
+        "A gradient-boosting model classifies tumours as malignant or benign, correctly for "
+        f"{model.score(X_rest, y_rest):.1%} of {len(X_rest)} new patients. TreeSHAP explains each diagnosis exactly. "
+        "But would a very similar patient get the same explanation? gpec learns this from 100 explained patients, and "
+        "checks itself on "
         f"{len(X_cal)} others ..."
     )
     g = GPEC(model, "tree", n_boundary=500, n_explained=100, background=30, random_state=0, progress=False)

@@ -28,7 +28,7 @@ def similar(
     """Draw the attributions of one row, their intervals, and the attributions of rows similar to it.
 
     The line in the middle of a band is the row's own attribution, the band its interval, each dot a similar row, at the
-    same height in every band. A cross lies outside the band. Colours tell the model's answers for the similar rows,
+    same height in every band. A cross lies outside the band. Colours show the model's answers for the similar rows,
     where they are known: attributions often change where the answer does.
 
     Parameters

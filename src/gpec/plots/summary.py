@@ -57,7 +57,7 @@ def summary(
     The line on a bar is an interval for the mean over rows like these, at the explanation's level: ``mean +- t s``,
     where ``s^2 = (v + u) / n`` with ``v`` the variance of the size between the ``n`` rows, ``u`` the mean over rows of
     the attribution's own variance (half of its interval's width over the normal quantile, squared), and ``t`` Student's
-    quantile with ``n - 1`` degrees of freedom. So it tells whether the order of the features would hold for other rows;
+    quantile with ``n - 1`` degrees of freedom. So it shows whether the order of the features would hold for other rows;
     it shrinks with the number of rows, unlike the intervals of single attributions. Rows count as independent, and so
     do classes. There is none for a single row.
 
