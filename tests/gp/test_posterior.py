@@ -7,7 +7,7 @@ import pytest
 from gp_helpers import KINDS, OwnColumn, dense, dense_variance, learned, noise_kinds, problem, table
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-import gpec.gp._linalg
+import gpec.gp.posterior
 from extras import mpmath
 from gpec.data import Rows
 from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, Prediction, fit_parameters, fixed_parameters
@@ -128,8 +128,8 @@ class TestSharing:
     @pytest.fixture
     def n_factors(self, monkeypatch):
         """How many Cholesky factors a posterior takes."""
-        calls, original = [], gpec.gp._linalg.Cholesky.with_noise
-        monkeypatch.setattr(gpec.gp._linalg.Cholesky, "with_noise", lambda *a: calls.append(1) or original(*a))
+        calls, original = [], gpec.gp.posterior.Cholesky
+        monkeypatch.setattr(gpec.gp.posterior, "Cholesky", lambda *a: calls.append(1) or original(*a))
 
         def count(*arguments):
             calls.clear()

@@ -135,22 +135,16 @@ class Spectral(Covariance):
 
 
 class Cholesky(Covariance):
-    """``A = L L'`` (R&W, Alg. 2.1, line 2). Coordinates are ``L^-1 y``."""
+    """``A = K + diag(h) = L L'`` (R&W, Alg. 2.1, line 2). Coordinates are ``L^-1 y``."""
 
-    def __init__(self, A: FloatArray) -> None:
-        """``A`` is overwritten."""
+    def __init__(self, K: FloatArray, h: FloatArray) -> None:
+        A = K.copy()
+        A[np.diag_indices(len(A))] += h
         try:
             self.L = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError as error:
             raise NumericalError("The kernel matrix with noise is not positive definite; add noise.") from error
         self.ones = self.whiten(np.ones((len(A), 1)))
-
-    @classmethod
-    def with_noise(cls, K: FloatArray, h: FloatArray) -> Cholesky:
-        """``A = K + diag(h)``."""
-        A = K.copy()
-        A[np.diag_indices(len(A))] += h
-        return cls(A)
 
     def whiten(self, y: FloatArray) -> FloatArray:
         """``L^-1 y``."""
@@ -356,7 +350,7 @@ class JointFlatMean(FlatMean):
 
     def __init__(self, K: FloatArray, T: FloatArray, h: FloatArray, free: bool) -> None:
         self.T, (N, d) = T, h.shape
-        A = Cholesky.with_noise(np.asarray(np.kron(T, K), dtype=np.float64), h.T.ravel())
+        A = Cholesky(np.asarray(np.kron(T, K), dtype=np.float64), h.T.ravel())
         W = A.whiten(np.asarray(np.kron(np.eye(d), np.ones((N, 1))), dtype=np.float64))
         self.unit = solve_triangular(cholesky(W.T @ W, lower=True), np.eye(d), lower=True)  # R^-1
         A.ones = W @ self.unit.T

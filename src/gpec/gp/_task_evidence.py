@@ -1,11 +1,11 @@
-r"""Which correlation between features the attributions speak for.
+r"""The correlation between features, learned from attributions by marginal likelihood.
 
 The attributions of ``d`` features at ``N`` rows follow, jointly,
 
     vec(Y) ~ N(m (x) 1, S (x) K + H (x) I),   S = D T D,   D = diag(root of each output scale),   H = diag(noise),
 
-with a flat prior on the means ``m``, or ``m = 0``. Noise that varies over the rows enters as its mean. In the columns
-of ``Q' Y D^-1 W`` (see :class:`gpec.gp._linalg.Kronecker`) this is a sum over ``N d`` numbers.
+with a flat prior on the means ``m``, or ``m = 0``. Noise that varies over the rows is
+replaced by its mean. See :class:`gpec.gp._linalg.Kronecker` for the algebra.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gpec.gp._linalg import FlatMean, Kronecker, Spectral
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["JointEvidence", "Learned", "learn_matrix", "mix", "price_of_number"]
+__all__ = ["JointEvidence", "Learned", "learn_matrix", "mix", "penalty_of_parameter"]
 
 _MOST_PARTITIONS = 12
 _MOST_FACTORS = 5
 _WEIGHTS = np.linspace(0.0, 1.0, 11)
 _TRIED_WEIGHTS = (0.5, 0.75, 1.0)
-_ROUNDS = 50  # of the search for what factors explain of each feature
+_ITERATIONS = 50  # of principal axis factoring
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A correlation ``(d, d)`` and what it must add to the log evidence to be believed, in nats.
+    """A correlation ``(d, d)`` and its penalty in nats: it is used only if it adds more to the log marginal likelihood.
 
-    That is half the logarithm of the number of rows for each number estimated (Schwarz), and the logarithm of the
-    number of choices.
+    The penalty is half the logarithm of the number of rows for each parameter (Schwarz's criterion), plus the logarithm
+    of the number of choices.
     """
 
     matrix: FloatArray
-    price: float
+    penalty: float
 
 
 def mix(T: FloatArray, weight: float) -> FloatArray:
@@ -53,31 +53,31 @@ def mix(T: FloatArray, weight: float) -> FloatArray:
 
 
 class JointEvidence:
-    """Log evidence of all features together as a function of the correlation between them.
+    """Log marginal likelihood of all features together as a function of the correlation between them.
 
-    Features whose attributions do not vary have no part in it.
+    Features whose attributions do not vary are excluded.
     """
 
     def __init__(self, gram: Gram, Y: FloatArray, U: FloatArray, parameters: Parameters) -> None:
         self.varies = np.flatnonzero(parameters.scale > 0)
-        own = parameters.of(self.varies)
+        varying = parameters.of(self.varies)
         with np.errstate(over="ignore"):
-            noise = np.minimum((U[:, self.varies] / own.scale).mean(axis=0), LARGEST_NOISE)
-        self.h = np.maximum(own.nugget + noise, LEAST_NUGGET)
-        self.spectrum, self.free_mean, self.n_rows = gram.spectrum, own.free_mean, len(Y)
-        self._z = self.spectrum.Q.T @ (Y[:, self.varies] / np.sqrt(own.scale))
-        freedom = self.n_rows - own.free_mean
-        self._constant = freedom * float((np.log(2 * np.pi * self.h) + np.log(own.scale)).sum())
+            noise = np.minimum((U[:, self.varies] / varying.scale).mean(axis=0), LARGEST_NOISE)
+        self.h = np.maximum(varying.nugget + noise, LEAST_NUGGET)
+        self.spectrum, self.free_mean, self.n_rows = gram.spectrum, varying.free_mean, len(Y)
+        self._z = self.spectrum.Q.T @ (Y[:, self.varies] / np.sqrt(varying.scale))
+        freedom = self.n_rows - varying.free_mean
+        self._constant = freedom * float((np.log(2 * np.pi * self.h) + np.log(varying.scale)).sum())
 
     def __call__(self, T: FloatArray) -> float:
-        """In nats, at the correlation ``T`` of all features."""
+        """The log marginal likelihood at the correlation ``T`` of all features, in nats."""
         if not len(self.varies):
             return 0.0
         P = Kronecker(self.spectrum, T[np.ix_(self.varies, self.varies)], self.h, self.free_mean)
         return -0.5 * (self._constant + float((P.logdet() + P.inv_quad(self._z @ P.W)).sum()))
 
     def best_weight(self, T: FloatArray) -> tuple[float, float]:
-        """The weight of ``T`` against independence that has the highest evidence, and that evidence."""
+        """The weight of ``T`` against independence with the highest marginal likelihood, and its logarithm."""
         values = [self(mix(T, weight)) for weight in _WEIGHTS]
         best = int(np.argmax(values))
         low, high = _WEIGHTS[max(best - 1, 0)], _WEIGHTS[min(best + 1, len(_WEIGHTS) - 1)]
@@ -89,9 +89,9 @@ class JointEvidence:
     def correlation(self) -> FloatArray:
         """An estimate of the correlation between the features that vary.
 
-        One step of Fisher scoring from independence: for ``Q' y`` of two features, whose expected product in the i-th
-        place is ``q_i T_fg``, the mean of that product, weighted by what each place tells. It is shrunk as if
-        independence had been seen once.
+        One step of Fisher scoring from independence. The i-th entries of ``Q' y`` of two features have the expected
+        product ``q_i T_fg``; the estimate is the mean of these products, weighted by their Fisher information. It is
+        shrunk towards independence as by one more observation.
         """
         A, q = Spectral(self.spectrum, self.h), self.spectrum.values[:, None]
         product, information = np.sqrt(q) * A.w * FlatMean(A, self.free_mean).residual(self._z), q * A.w
@@ -101,23 +101,23 @@ class JointEvidence:
 
 
 def learn_matrix(kind: str, evidence: JointEvidence, d: int) -> Learned:
-    """The correlation of the given kind that the attributions speak for most, beyond its price."""
+    """The correlation of the given kind with the highest log marginal likelihood less its penalty."""
     C, varies = np.eye(d), evidence.varies
     C[np.ix_(varies, varies)] = evidence.correlation()
-    of_number = price_of_number(evidence)
-    candidates = _partitions(C, of_number) if kind == "clusters" else _factors(C, of_number)
+    of_parameter = penalty_of_parameter(evidence)
+    candidates = _partitions(C, of_parameter) if kind == "clusters" else _factors(C, of_parameter)
 
-    def worth(candidate: Learned) -> float:
-        return max(evidence(mix(candidate.matrix, weight)) for weight in _TRIED_WEIGHTS) - candidate.price
+    def criterion(candidate: Learned) -> float:
+        return max(evidence(mix(candidate.matrix, weight)) for weight in _TRIED_WEIGHTS) - candidate.penalty
 
-    return max(candidates, key=worth, default=Learned(np.eye(d), 0.0))
+    return max(candidates, key=criterion, default=Learned(np.eye(d), 0.0))
 
 
-def price_of_number(evidence: JointEvidence) -> float:
+def penalty_of_parameter(evidence: JointEvidence) -> float:
     return 0.5 * float(np.log(evidence.n_rows))
 
 
-def _partitions(C: FloatArray, of_number: float) -> Iterable[Learned]:
+def _partitions(C: FloatArray, of_parameter: float) -> Iterable[Learned]:
     """Features in clusters, from few to many, with one correlation for each cluster."""
     d = len(C)
     if d < 2:
@@ -128,11 +128,11 @@ def _partitions(C: FloatArray, of_number: float) -> Iterable[Learned]:
         clusters = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         clusters = [cluster for cluster in clusters if len(cluster) > 1]
         choices = sum(_log_binomial(d, len(cluster)) + (len(cluster) - 1) * np.log(2) for cluster in clusters)
-        yield Learned(_blocks(C, clusters), len(clusters) * of_number + float(choices))
+        yield Learned(_blocks(C, clusters), len(clusters) * of_parameter + float(choices))
 
 
 def _blocks(C: FloatArray, clusters: list[IntArray]) -> FloatArray:
-    """One correlation within each cluster, none between them; a feature may take part with a negative sign."""
+    """One correlation within each cluster, none between clusters; features may have negative signs."""
     T = np.eye(len(C))
     for cluster in clusters:
         inside = C[np.ix_(cluster, cluster)]
@@ -145,12 +145,12 @@ def _blocks(C: FloatArray, clusters: list[IntArray]) -> FloatArray:
     return T
 
 
-def _factors(C: FloatArray, of_number: float) -> Iterable[Learned]:
-    """Low rank plus diagonal (principal axis factoring), one factor to a few."""
+def _factors(C: FloatArray, of_parameter: float) -> Iterable[Learned]:
+    """Low rank plus diagonal (principal axis factoring), with one factor up to five."""
     d = len(C)
     for rank in range(1, min(_MOST_FACTORS, d - 1) + 1):
-        shared = np.abs(C - np.eye(d)).max(axis=1)  # the part of each feature that the factors explain
-        for _ in range(_ROUNDS):
+        shared = np.abs(C - np.eye(d)).max(axis=1)  # communalities
+        for _ in range(_ITERATIONS):
             reduced = C.copy()
             np.fill_diagonal(reduced, shared)
             values, V = np.linalg.eigh(reduced)
@@ -159,7 +159,7 @@ def _factors(C: FloatArray, of_number: float) -> Iterable[Learned]:
             shared = (loadings**2).sum(axis=1)
         T = loadings @ loadings.T
         np.fill_diagonal(T, 1.0)
-        yield Learned(T, (rank * d - rank * (rank - 1) // 2) * of_number)
+        yield Learned(T, (rank * d - rank * (rank - 1) // 2) * of_parameter)
 
 
 def _log_binomial(n: int, k: int) -> float:

@@ -1,4 +1,4 @@
-"""From attributions to a posterior: what is learned, and which algebra is used."""
+"""From attributions to a posterior: learning of scales and nuggets, and the choice between exact and low rank."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gpec.typing import FloatArray
 __all__ = ["make_posterior"]
 
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
-_DENSE_NUMBERS = 1.5e8  # in the matrices of a kernel that differs by feature
+_DENSE_NUMBERS = 1.5e8  # entries of the matrices of a kernel that differs by feature
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
-_EVIDENCE_ROWS_BY_FEATURE = 500  # where each feature takes an eigendecomposition of its own
+_EVIDENCE_ROWS_BY_FEATURE = 500  # the same if each feature needs its own eigendecomposition
 
 
 def make_posterior(
@@ -34,9 +34,9 @@ def make_posterior(
 ) -> Posterior:
     """The posterior given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
-    Scales and nuggets are learned, from at most 1,000 rows (500 if the kernel differs by feature), unless they are
-    known. Each kernel matrix is made once for both. Beyond 3,000 rows, or where the matrices of a kernel that differs
-    by feature would not fit in a gigabyte, the posterior goes through kernel features.
+    Scales and nuggets are learned from at most 1,000 rows (500 if the kernel differs by feature), unless they are
+    given. Learning and posterior share the kernel matrices. With more than 3,000 rows, or if the matrices of a kernel
+    that differs by feature would take more than about a gigabyte, the posterior is of low rank.
     """
     rows, (N, d) = Rows.of(X), Y.shape
     by_feature = kernel.varies_by_feature
@@ -47,8 +47,8 @@ def make_posterior(
     elif parameters is None:
         most = _EVIDENCE_ROWS_BY_FEATURE if by_feature else _EVIDENCE_ROWS
         some = np.sort(stream(seed, "evidence rows").permutation(N)[:most])
-        seen = grams if len(some) == N else feature_grams(kernel, rows[some], d)
-        parameters = fit_parameters(seen, Y[some], U[some], average=True)
+        sample = grams if len(some) == N else feature_grams(kernel, rows[some], d)
+        parameters = fit_parameters(sample, Y[some], U[some], average=True)
     if dense:
         return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
     return LowRankPosterior(kernel, rows, Y, U, parameters, seed=derived_seed(seed, "posterior pivots"))

@@ -1,8 +1,8 @@
 r"""The free parameters of a kernel, learned from attributions by marginal likelihood (see :mod:`gpec.gp.evidence`).
 
-A kernel that serves all features takes one eigendecomposition a step, and each feature its own best scale and nugget.
-One that differs by feature takes a Cholesky factor for each; there the nugget is shared while the lengths are learned,
-and the scale of a feature without noise is ``y' P y / (N - 1)``, the best.
+A kernel that all features share costs one eigendecomposition a step, and each feature has its best scale and nugget. A
+kernel that differs by feature costs a Cholesky factor for each feature; all features then share a nugget while the
+lengths are learned, and the scale of a feature without noise is the best one, ``y' P y / (N - 1)``.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from gpec.typing import FloatArray
 
 __all__ = ["learn_kernel"]
 
-_ROWS = 300  # from which a kernel that serves all features is learned
-_ROWS_BY_FEATURE = 500  # and one that differs by feature
-_FEATURES = 64  # from which a Matern kernel that serves all is learned
+_ROWS = 300  # from which a kernel that all features share is learned
+_ROWS_BY_FEATURE = 500  # from which a kernel that differs by feature is learned
+_FEATURES = 64  # from which a Matern kernel that all features share is learned
 _ROWS_FOR_STARTS = 100
 _ROWS_FOR_NATS = 200
 _STARTS = 3
 _NUGGETS = (LEAST_NUGGET, 1.0)
-_STEPS, _POLISH, _GLANCE = 40, 15, 4  # of a search from each start, of the last one, and lacking a term
-_LEAST_NATS = 1.0  # a term that adds less is switched off: it does not pay for its length
+# iterations of the search from each start, of the final search on all rows, and of the search without a term
+_ITERATIONS, _FINAL_ITERATIONS, _ITERATIONS_WITHOUT = 40, 15, 4
+_LEAST_NATS = 1.0  # a term that adds less to the log marginal likelihood is removed
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,29 +72,29 @@ def learn_kernel(
     output_scale: float | Literal["evidence"] = "evidence",
     start: Kernel | None = None,
 ) -> Kernel:
-    """The fitted kernel with the free parameters under which the attributions are most likely.
+    """The fitted kernel with the free parameters that maximise the marginal likelihood of the attributions.
 
     Parameters
     ----------
     kernel : Kernel
-        A fitted kernel; it is returned as it is if it has no free parameters or no attribution varies.
+        A fitted kernel. It is returned unchanged if it has no free parameters or no attribution varies.
     X : Rows or array of shape (N, D)
         Explained rows. At most 300 of them are used, evenly spaced; 500 if the kernel differs by feature.
     Y, U : arrays of shape (N, d)
-        Their attributions and noise variance. For a kernel that serves all features the noise enters as each feature's
-        mean over the rows.
+        Their attributions and noise variance. For a kernel that all features share, the noise of a feature is replaced
+        by its mean over the rows.
     output_scale : "evidence" or float
-        With "evidence" each feature has its own best scale and an unknown mean; with a number it has that scale and the
+        With "evidence", each feature has its best scale and an unknown mean. With a number, it has that scale and the
         mean 0.
     start : Kernel, optional
-        One learned for a similar task, from where the search sets out.
+        A kernel learned for a similar task, at which the search starts.
 
     Notes
     -----
-    Points that fill the bounded space of :attr:`Kernel.theta` evenly are tried first; from the best of them, and from
-    where the kernel stands, a search follows the gradient. For a kernel that differs by feature this happens on 100
-    rows, and the best is polished on all. Terms of a :class:`Matern` that add less than one nat are then left out;
-    ``off_`` names them, and ``nats_`` says what each of the others adds.
+    The kernel's own parameters and a Halton sequence within the bounds of :attr:`Kernel.theta` are tried first; L-BFGS
+    starts at the best of them. For a :class:`Matern` kernel, or one that differs by feature, this uses 100 rows, and a
+    final search uses all. Terms of a :class:`Matern` that add less than one nat are then removed; ``off_`` names them,
+    and ``nats_`` says how much each of the others adds.
     """
     free_scale = isinstance(output_scale, str)
     by_feature = kernel.varies_by_feature and free_scale
@@ -103,14 +104,14 @@ def learn_kernel(
     varies = np.flatnonzero(spread > 0)
     if kernel.n_dims == 0 or not len(varies) or len(rows) < 3 or not np.ptp(rows.embedded, axis=0).any():
         return kernel
-    # a free scale makes units irrelevant; a given one has them
+    # with a free scale, units do not matter; a given scale is in units of attributions
     unit = spread[varies] if free_scale else np.ones(len(varies))
     y, u = Y[:, varies] / unit, U[:, varies] / unit**2
     if free_scale:
         y = y - y.mean(axis=0)
     if by_feature:
         return settle(_learn_by_feature(kernel, _Sample(rows, y, u, kernel.distances(rows)), varies, start))
-    if isinstance(kernel, Matern):  # many features tell more than enough of a few lengths
+    if isinstance(kernel, Matern):  # some of many features suffice for a few lengths
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
     sample = _Sample(rows, y, u, kernel.distances(rows))
@@ -125,53 +126,49 @@ def _learn_for_all(
     output_scale: float | Literal["evidence"],
     start: Kernel | None,
 ) -> Kernel:
-    """Parameters at which each feature has its best scale and nugget, or the given scale.
-
-    Those of a Matern kernel are first sought on few rows.
-    """
+    """The parameters of a kernel, where each feature has its best scale and nugget, or the given scale."""
     free_scale, noise, bounds = isinstance(output_scale, str), sample.u.mean(axis=0), kernel.bounds
-
+    scale = np.array([np.nan if free_scale else float(output_scale)])
     groups: list[tuple[Any, int | None]] = [(np.arange(d), None)]
     if kernel.varies_by_feature:
         groups = [([f], f) for f in range(d)]
 
     def objective_of(kernel: Kernel, some: _Sample) -> Objective:
-        told = moves(some.y) if free_scale else np.ones(len(varies), dtype=np.bool_)
+        varying = moves(some.y) if free_scale else np.ones(len(varies), dtype=np.bool_)
 
         def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
             tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
             for features, feature in groups:
-                own = np.flatnonzero(np.isin(varies, features) & told)
+                own = np.flatnonzero(np.isin(varies, features) & varying)
                 if len(own):
                     at: Any = (some.rows, (feature,), some.distances)
                     K, pull = tried.grams_pullback(*at) if gradient else (tried.grams(*at), None)
-                    curve = EqualNoiseREML(Spectrum.of(K[0]), some.y[:, own], free_scale)
+                    reml = EqualNoiseREML(Spectrum.of(K[0]), some.y[:, own], free_scale)
                     s, h = (
-                        curve.best(noise[own]) if free_scale else (np.full(len(own), float(output_scale)), noise[own])
+                        reml.best(noise[own]) if free_scale else (scale, np.maximum(noise[own] / scale, LEAST_NUGGET))
                     )
-                    h = h if free_scale else np.maximum(h / s, LEAST_NUGGET)
-                    total += float(curve.deviance(s, h).sum())
+                    total += float(reml.deviance(s, h).sum())
                     if pull is not None:
-                        slope += pull(curve.by_matrix(s, h)[None])
+                        slope += pull(reml.by_matrix(s, h)[None])
             return total, slope
 
         return objective
 
-    tried = np.clip(_warm(kernel, start), *bounds.T)[None]
+    tried = np.clip(_initial(kernel, start), *bounds.T)[None]
     if start is None:
         design = bounds[:, 0] + _halton(12 * len(bounds), len(bounds)) * np.ptp(bounds, axis=1)
         tried = np.vstack((tried, design))
     if not isinstance(kernel, Matern):
         return kernel.with_theta(_search(objective_of(kernel, sample), tried, bounds)[0])
-    return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
+    return _search_and_select(kernel, sample, tried, bounds, objective_of)
 
 
 def _learn_by_feature(kernel: Kernel, sample: _Sample, features: Any, start: Kernel | None) -> Kernel:
-    """Lengths, a nugget for all features, and a scale for each noisy one."""
+    """Lengths, a nugget that all features share, and a scale for each noisy feature."""
     noisy, p = sample.u.any(axis=0), kernel.n_dims + 1
     n_noisy = int(noisy.sum())
     bounds = np.vstack((kernel.bounds, np.log([_NUGGETS, *[(1e-4, 1e2)] * n_noisy])))
-    here = np.concatenate((_warm(kernel, start), np.log([1e-2]), np.zeros(n_noisy)))
+    here = np.concatenate((_initial(kernel, start), np.log([1e-2]), np.zeros(n_noisy)))
     here = np.clip(here, *bounds.T)
     tried = here[None]
     if start is None:
@@ -184,43 +181,45 @@ def _learn_by_feature(kernel: Kernel, sample: _Sample, features: Any, start: Ker
     def objective_of(kernel: Kernel, some: _Sample) -> Objective:
         return each_feature(kernel, some.rows, some.y, some.u, features, noisy, some.distances)
 
-    return _search_and_weigh(kernel, sample, tried, bounds, objective_of)
+    return _search_and_select(kernel, sample, tried, bounds, objective_of)
 
 
-def _search_and_weigh(
+def _search_and_select(
     kernel: Kernel, sample: _Sample, tried: FloatArray, bounds: FloatArray, objective: _ObjectiveOf
 ) -> Kernel:
-    """Starts on few of the rows, a polish on all, and, of a Matern kernel, the terms that earn their length."""
+    """Search from several starts on few rows, then on all; remove terms of a Matern kernel that add little."""
     few, p = sample.at_most(_ROWS_FOR_STARTS, kernel), kernel.n_dims
-    best, _ = _search(objective(kernel, few), tried, bounds, steps=_STEPS)
+    best, _ = _search(objective(kernel, few), tried, bounds, steps=_ITERATIONS)
     if few is not sample:
-        best, _ = _search(objective(kernel, sample), best[None], bounds, steps=_POLISH)
+        best, _ = _search(objective(kernel, sample), best[None], bounds, steps=_FINAL_ITERATIONS)
     kernel = kernel.with_theta(best[:p])
     if not isinstance(kernel, Matern):
         return kernel
-    return _weighed(kernel, best[p:], bounds[p:], sample.at_most(_ROWS_FOR_NATS, kernel), objective)
+    return _select_terms(kernel, best[p:], bounds[p:], sample.at_most(_ROWS_FOR_NATS, kernel), objective)
 
 
-def _weighed(
+def _select_terms(
     kernel: Matern, others: FloatArray, bounds: FloatArray, sample: _Sample, objective: _ObjectiveOf
 ) -> Matern:
-    """The kernel without the terms that add nothing, and what the others add."""
+    """The kernel without the terms that add less than one nat, and how much the others add."""
     off: list[str] = []
     while True:
         whole = objective(kernel, sample)(np.append(kernel.theta, others), gradient=False)[0]
-        lacking: dict[str, tuple[float, Matern, _Sample]] = {}
+        without: dict[str, tuple[float, Matern, _Sample]] = {}
         for i, name in enumerate(kernel.terms_ if len(kernel.terms_) > 1 else ()):
             other, rest = kernel.without(name), sample.without(i)
             around = np.vstack((other.bounds, bounds))
-            at, value = _search(objective(other, rest), np.append(other.theta, others)[None], around, steps=_GLANCE)
-            lacking[name] = (float(value - whole) / 2, other.with_theta(at[: other.n_dims]), rest)
-        least = min(lacking, key=lambda name: lacking[name][0], default=None)
-        if least is None or lacking[least][0] >= _LEAST_NATS:
+            at, value = _search(
+                objective(other, rest), np.append(other.theta, others)[None], around, steps=_ITERATIONS_WITHOUT
+            )
+            without[name] = (float(value - whole) / 2, other.with_theta(at[: other.n_dims]), rest)
+        least = min(without, key=lambda name: without[name][0], default=None)
+        if least is None or without[least][0] >= _LEAST_NATS:
             break
         off.append(least)
-        _, kernel, sample = lacking[least]
+        _, kernel, sample = without[least]
     kernel = kernel.with_theta(kernel.theta)
-    kernel.nats_ = {name: nats for name, (nats, *_) in lacking.items()}
+    kernel.nats_ = {name: nats for name, (nats, *_) in without.items()}
     kernel.off_ = off
     return kernel
 
@@ -228,7 +227,7 @@ def _weighed(
 def _search(
     objective: Objective, tried: FloatArray, bounds: FloatArray, steps: int = 15_000
 ) -> tuple[FloatArray, float]:
-    """The best point found from the best of those tried, and its deviance."""
+    """The best point found by L-BFGS from the best of those tried, and its deviance."""
     values = np.array([objective(x, gradient=False)[0] for x in tried])
     starts = tried[np.argsort(values, kind="stable")[:_STARTS]]
     options = {"maxiter": steps}
@@ -241,8 +240,8 @@ def _halton(n: int, p: int) -> FloatArray:
     return np.asarray(Halton(p, scramble=False).random(n + 1)[1:])
 
 
-def _warm(kernel: Kernel, start: Kernel | None) -> FloatArray:
-    """Where another kernel ended, as far as its parameters have the same names."""
+def _initial(kernel: Kernel, start: Kernel | None) -> FloatArray:
+    """The parameters of another kernel for terms of the same name, else the kernel's own."""
     if start is None:
         return kernel.theta
     if isinstance(kernel, Matern) and isinstance(start, Matern):

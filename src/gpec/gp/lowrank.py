@@ -1,7 +1,7 @@
-r"""The same posterior from kernel features, for many explained rows.
+r"""Posterior of low rank, for many explained rows.
 
-Rows ``p`` (pivots) are drawn in blocks with chances proportional to what the kernel at the earlier ones leaves
-unexplained, until nothing is: then ``K = Z Z'`` to within ``tolerance``, with ``Z = K_Xp L^-T`` and ``L L' = K_pp``.
+Rows ``p`` (pivots) are drawn in blocks, with probabilities proportional to the variance that earlier pivots leave
+unexplained, until ``K = Z Z'`` to within ``tolerance``, with ``Z = K_Xp L^-T`` and ``L L' = K_pp``.
 With ``z = L^-1 k(p, x)`` and ``S = I + Z' D^-1 Z``, ``D = diag(h)``,
 
     k' (K + D)^-1 k = |z|^2 - z' S^-1 z,
@@ -30,23 +30,23 @@ _BLOCK = 1_024
 
 
 class LowRankPosterior(Posterior):
-    """Posterior from at most ``max_rank`` kernel features.
+    """Posterior from a kernel matrix of rank at most ``max_rank``.
 
     Parameters
     ----------
     kernel, rows, Y, U, parameters
         See :class:`Posterior`.
     seed : int
-        Of the draw of pivots.
+        Seed of the pivots.
     tolerance : float
         Largest ``k(x, x)`` left unexplained at an explained row.
     max_rank : int
-        Most features; ``residual`` tells what they leave unexplained, which is then added to the noise.
+        Largest rank. The variance that it leaves unexplained, ``residual``, is added to the noise.
 
     Attributes
     ----------
     n_pivots : int
-        The rows whose kernel functions are the features.
+        The rank.
     residual : float
         Largest ``k(x, x)`` left unexplained at an explained row.
     """
@@ -104,21 +104,21 @@ def _features(
     while len(pivots) < max_rank and residual.max() > tolerance:
         chance = np.maximum(residual, 0.0)
         chance[chance <= tolerance] = 0.0
-        size = min(_BLOCK, max_rank - len(pivots), int((chance > 0).sum()))
-        drawn = rng.choice(len(rows), size, replace=False, p=chance / chance.sum())
+        n = min(_BLOCK, max_rank - len(pivots), int((chance > 0).sum()))
+        drawn = rng.choice(len(rows), n, replace=False, p=chance / chance.sum())
         columns = kernel.cross_to(rows[drawn], gram.feature)(rows)[0] - Z @ Z[drawn].T
-        # Pivoted Cholesky of the block leaves out rows that others of the block explain.
+        # pivoted Cholesky skips rows that others of the block explain
         C, order, rank, _ = dpstrf((columns[drawn] + columns[drawn].T) / 2, lower=1, tol=tolerance)
         if rank == 0:
             break
-        kept = order[:rank] - 1
+        used = order[:rank] - 1
         L = np.tril(C[:rank, :rank])
-        fresh = solve_triangular(L, columns[:, kept].T, lower=True).T
-        fresh[drawn[kept]] = L
+        fresh = solve_triangular(L, columns[:, used].T, lower=True).T
+        fresh[drawn[used]] = L
         Z = np.hstack((Z, fresh))
-        pivots = np.concatenate((pivots, drawn[kept]))
+        pivots = np.concatenate((pivots, drawn[used]))
         residual -= np.einsum("ij,ij->i", fresh, fresh)
         residual[pivots] = 0.0
-    # Entries above the diagonal are 0 but for rounding.
+    # entries above the diagonal are 0 up to rounding
     Z[pivots] = np.tril(Z[pivots])
     return pivots, Z, float(max(residual.max(), 0.0))

@@ -328,11 +328,11 @@ class ExactPosterior(Posterior):
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
         K, free_mean = gram.matrix, self.parameters.free_mean
         if gram.feature is None:
-            equal, varying = lambda h: Spectral(gram.spectrum, h), lambda h: Cholesky.with_noise(K, h)
+            equal, varying = lambda h: Spectral(gram.spectrum, h), lambda h: Cholesky(K, h)
             return independent(h, free_mean, equal, varying)
         if len(K) > _EXACT_VARIANCES:
             return [(np.array([0]), _VariancesOfFew(gram, h[:, 0], free_mean))]
-        return [(np.array([0]), FlatMean(Cholesky.with_noise(K, h[:, 0]), free_mean))]
+        return [(np.array([0]), FlatMean(Cholesky(K, h[:, 0]), free_mean))]
 
 
 class _VariancesOfFew(FlatMean):
@@ -343,11 +343,11 @@ class _VariancesOfFew(FlatMean):
     """
 
     def __init__(self, gram: Gram, h: FloatArray, free: bool) -> None:
-        super().__init__(Cholesky.with_noise(gram.matrix, h), free)
+        super().__init__(Cholesky(gram.matrix, h), free)
         self._gram, self._h = gram, h
         K, self._few = gram.matrix, evenly_spaced(len(h), _VARIANCE_ROWS)
         few = self._few
-        self._of_few = FlatMean(Cholesky.with_noise(K[np.ix_(few, few)], h[few]), free)
+        self._of_few = FlatMean(Cholesky(K[np.ix_(few, few)], h[few]), free)
 
     def variance_reduction(self, cross: CrossCovariance) -> FloatArray:
         return self._of_few.variance_reduction(cross.at(self._few))

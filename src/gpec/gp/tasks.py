@@ -14,7 +14,7 @@ from gpec.data import Rows
 from gpec.errors import InputError, ParameterTypeError
 from gpec.gp._gram import Gram
 from gpec.gp._linalg import JointFlatMean, Kronecker
-from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, price_of_number
+from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, penalty_of_parameter
 from gpec.gp.evidence import Parameters, fit_parameters
 from gpec.gp.posterior import Conditioned, ExactPosterior
 from gpec.kernels import Kernel
@@ -27,8 +27,8 @@ __all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior",
 _MOST_ROWS = 5_000
 _EVIDENCE_ROWS = 1_000
 _LARGEST = 6_000  # rows times features whose noise varies over the rows: their matrices take 0.6 GB
-_ROUNDING = 1e-10  # of eigenvalues and of differences across the diagonal, against the largest entry
-_LARGEST_WEIGHT = 1e8  # of a graph; beyond it the inverse is lost in rounding
+_ROUNDING = 1e-10  # of eigenvalues and asymmetry, relative to the largest entry
+_LARGEST_WEIGHT = 1e8  # of a graph; beyond it rounding spoils the inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class Tasks:
     Attributes
     ----------
     matrix : array of shape (d, d)
-        The correlation ``T`` between features that was asked for, or learned.
+        The correlation ``T`` between features, given or learned.
     weight : float
-        ``w``: the correlation in use is ``(1 - w) I + w T``. 0 switches ``T`` off.
+        ``w``: the correlation in use is ``(1 - w) I + w T``. 0 means independent features.
     log_evidence, log_evidence_independent : float
-        Log evidence of the attributions with it and with independent features, in nats.
+        Log marginal likelihood of the attributions with it and with independent features, in nats.
     """
 
     matrix: Annotated[FloatArray, Shape("feature", "feature")]
@@ -63,18 +63,18 @@ class TaskPosterior(ExactPosterior):
     ``K`` and ``S = D T D``: ``T`` is the correlation between features, ``D`` has the roots of their output scales. An
     unknown mean of each feature is integrated out.
 
-    Noise that is the same at all rows costs no more than independent features. Noise that varies over them takes a
-    matrix of the size of rows times features, which must not exceed 6,000. Features that ``T`` does not link, directly
-    or through others, are solved apart.
+    If the noise is the same at all rows, the cost is that of independent features. Otherwise a matrix is factorised
+    whose size is the number of rows times features, which must not exceed 6,000. Features that ``T`` does not link,
+    directly or through others, are separate.
 
     Parameters
     ----------
     kernel, rows, Y, U, parameters
         See :class:`Posterior`. The kernel must be the same for all features.
     tasks : Tasks
-        The dependence of the features. It and ``parameters`` are all that was learned.
+        The dependence of the features.
     gram : Gram or None
-        The kernel matrix, where it was made already.
+        The kernel matrix, if it was computed before.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ def make_task_posterior(
     """The posterior of dependent features given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
     With ``output_scale="evidence"``, scales and nuggets are those of independent features, learned from at most 1,000
-    rows. A task matrix counts as a correlation then: each feature's own scale takes the place of
-    its diagonal. The evidence of all features together decides how much of it is used. It is not used at all unless it
-    adds more to the log evidence than its number of free parameters, and the choice of clusters, would add by chance.
+    rows. Then only the correlation in a task matrix is used, because each feature has its own scale. The weight of the
+    correlation is learned by the marginal likelihood of all features together. The weight is 0 unless the correlation
+    adds more to the log marginal likelihood than a penalty for its parameters and the choice of clusters.
 
     With a number, the covariance is ``output_scale * B (x) K`` for a given matrix ``B``, as in App. C.4.
     """
@@ -149,19 +149,19 @@ def make_task_posterior(
         )
     gram = Gram(kernel, rows)
     some = np.sort(stream(seed, "task rows").permutation(N)[:_EVIDENCE_ROWS])
-    seen, y, u = gram if len(some) == N else Gram(kernel, rows[some]), Y[some], U[some]
+    sample, y, u = gram if len(some) == N else Gram(kernel, rows[some]), Y[some], U[some]
     diagonal = np.ones(d) if given is None else np.diag(given)
     T = None if given is None else _correlation(given)
     if not isinstance(output_scale, str):
         parameters = Parameters(float(output_scale) * diagonal, np.zeros(d), free_mean=False)
     else:
-        parameters = fit_parameters([(np.arange(d), seen)], y, u, average=True)
-    tasks = _learn_tasks(task_kernel, T, JointEvidence(seen, y, u, parameters), d, isinstance(output_scale, str))
+        parameters = fit_parameters([(np.arange(d), sample)], y, u, average=True)
+    tasks = _learn_tasks(task_kernel, T, JointEvidence(sample, y, u, parameters), d, isinstance(output_scale, str))
     return TaskPosterior(kernel, rows, Y, U, parameters, tasks=tasks, gram=gram)
 
 
 def check_task_kernel(task_kernel: Any, d: int, names: Sequence[str] | None = None) -> FloatArray | None:
-    """The matrix ``(d, d)`` that ``task_kernel`` states; None if it is to be learned, or None.
+    """The matrix ``(d, d)`` of ``task_kernel``; None if it is learned, or if there is none.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def check_task_kernel(task_kernel: Any, d: int, names: Sequence[str] | None = No
 
 
 def _square(argument: str, value: Any, d: int, names: Sequence[str] | None) -> FloatArray:
-    """A symmetric matrix of the right size."""
+    """A symmetric matrix of shape ``(d, d)``."""
     if names is not None and hasattr(value, "columns") and hasattr(value, "reindex"):
         if sorted(map(str, value.columns)) != sorted(names) or sorted(map(str, value.index)) != sorted(names):
             raise InputError(f"{argument} must have the names of the features as its index and columns: {list(names)}.")
@@ -271,21 +271,21 @@ def require_one_kernel(kernel: Kernel) -> None:
 
 
 def _learn_tasks(task_kernel: Any, T: FloatArray | None, evidence: JointEvidence, d: int, free_scale: bool) -> Tasks:
-    """The correlation between features and the weight that evidence gives it; ``T`` is the one stated."""
+    """The correlation between features and its weight by marginal likelihood; ``T`` is the one given, if any."""
     independent = evidence(np.eye(d))
     if task_kernel is None:
         return Tasks(np.eye(d), 0.0, independent, independent)
     if T is not None and not free_scale:
         return Tasks(T, 1.0, evidence(T), independent)
-    asked = learn_matrix(task_kernel, evidence, d) if T is None else Learned(T, price_of_number(evidence))
-    weight, found = evidence.best_weight(asked.matrix)
-    if found - independent <= asked.price:
+    learned = learn_matrix(task_kernel, evidence, d) if T is None else Learned(T, penalty_of_parameter(evidence))
+    weight, found = evidence.best_weight(learned.matrix)
+    if found - independent <= learned.penalty:
         weight, found = 0.0, independent
-    return Tasks(asked.matrix, weight, found, independent)
+    return Tasks(learned.matrix, weight, found, independent)
 
 
 def _linked(T: FloatArray) -> list[IntArray]:
-    """Features that depend on each other, directly or through others; before them all that depend on none."""
+    """Groups of features that depend on each other, directly or through others; first all independent features."""
     _, label = connected_components(T != 0, directed=False)
     alone = np.bincount(label)[label] == 1
     parts = [np.flatnonzero(alone), *(np.flatnonzero(label == part) for part in np.unique(label[~alone]))]
