@@ -15,11 +15,12 @@ import urllib.request
 import pytest
 from page_helpers import served
 
+import gpec.app
 from explanation_helpers import explanation
-from gpec.app import _files, make_app
-from gpec.app._controls import SLIDERS
-from gpec.app._server import sentence, serve
+from gpec.app import make_app
 from gpec.errors import GPECError, InputError, MissingExtraError
+
+SLIDERS = {"lam", "rho", "n_boundary", "regularisation", "noise", "step"}
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +58,14 @@ def test_everything_comes_from_this_machine(page):
 
 def test_every_control_says_what_it_does(page):
     found = list(components(json.loads(get(f"{page}_dash-layout"))))
-    helps = [c["props"]["children"] for c in found if c["props"].get("className") == "help"]
-    assert all(dial.help in helps for dial in SLIDERS)
-    assert all(len(text.split()) < 20 for text in helps)
+    controls = [list(components(c["props"]["children"])) for c in found if c["props"].get("className") == "control"]
+    helps = [c["props"]["children"] for parts in controls for c in parts if c["props"].get("className") == "help"]
+    assert len(helps) == len(controls) == len(set(helps)) == 4 + len(SLIDERS)
+    assert all(3 < len(text.split()) < 20 for text in helps)
+    assert {c["props"]["id"] for c in found if c["type"] == "Slider"} == SLIDERS
     ids = [c["props"]["id"] for c in found if "id" in c["props"]]
     assert len(ids) == len(set(ids))
-    assert {"dataset", "model", "meaning", "feature", "surface", "upload", *(dial.name for dial in SLIDERS)} <= set(ids)
+    assert {"dataset", "model", "meaning", "feature", "surface", "upload", *SLIDERS} <= set(ids)
 
 
 def test_debugging_is_off(page):
@@ -106,7 +109,7 @@ def test_a_port_that_is_taken():
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}.*choose another port"):
-            serve(make_app().server, "127.0.0.1", port)
+            gpec.app.run(port=port)
 
 
 def test_without_dash(monkeypatch):
@@ -137,16 +140,33 @@ def test_run_says_where_the_page_is_and_ends_when_told(one_process_environment):
         process.stdout.close()
 
 
-def test_errors_become_sentences(caplog):
-    assert sentence(InputError("One sentence.")) == "One sentence."
+def open_file(key):
+    """The answer of the page when the file with this key is chosen."""
+    client = make_app().server.test_client()
+    dependencies = client.get("/_dash-dependencies").get_json()
+    (output,) = [each["output"] for each in dependencies if each["output"].startswith("..file-about.")]
+    outputs = [dict(zip(("id", "property"), part.split("."), strict=True)) for part in output[2:-2].split("...")]
+    inputs = [{"id": "file", "property": "value", "value": key}]
+    request = {"output": output, "outputs": outputs, "inputs": inputs, "changedPropIds": ["file.value"]}
+    return client.post("/_dash-update-component", json=request).get_data(as_text=True)
+
+
+def test_errors_become_sentences(caplog, monkeypatch):
+    assert "This file is no longer open; open it again." in open_file("unknown")
+
+    def fail(*_):
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("gpec.app.FileCache.get", fail)
     with caplog.at_level(logging.ERROR):
-        shown = sentence(ZeroDivisionError("secret"))
+        shown = open_file("some key")
+    assert "An unexpected error occurred" in shown
     assert "secret" not in shown
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_the_limit_of_the_script_is_that_of_the_server():
-    script = os.path.join(os.path.dirname(_files.__file__), "assets", "upload.js")
+    script = os.path.join(os.path.dirname(gpec.app.__file__), "assets", "upload.js")
     with open(script, encoding="utf-8") as file:
         (product,) = re.findall(r"largest = (\d+) \* 1024 \* 1024", file.read())
-    assert int(product) * 2**20 == _files.LARGEST_UPLOAD
+    assert int(product) * 2**20 == gpec.app.LARGEST_UPLOAD
