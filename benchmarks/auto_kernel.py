@@ -41,7 +41,7 @@ def search(d, n=500):
     model = MLPClassifier((32,), max_iter=40, random_state=0).fit(X, y)
     settings = {"n_explained": n, "background": 10, "kernel": "rbf", "similar": None, "random_state": 0}
     g = gpec.GPEC(model, KernelShap(n_samples=1_024), progress=False, **settings).fit(X)
-    rows, Y = g._fitted.ground.rows(g._fitted.observation.rows), np.asarray(g.attributions_.values)
+    rows, Y = g._fitted.ground.rows(g._fitted.observations.rows), np.asarray(g.attributions_.values)
     kernel = Matern(Own(), Rest(), Output(), WEG()).fit(g.graph_, rows)
     with one_blas_thread():
         learned, seconds = _timed(lambda: learn_kernel(kernel, rows, Y, np.asarray(g.attributions_.variance)))

@@ -100,13 +100,13 @@ def case(table, kind, seed):
         "none": (Own(), Rest(), Output()),
         **{name: (Own(), Rest(), Output(), way()) for name, way in WAYS.items()},
     }.items():
-        rows = fresh(g._fitted.observation.rows)
+        rows = fresh(g._fitted.observations.rows)
         kernel, nats = _evidence(Matern(*terms), graph, rows, Y)
         key = terms[-1].__class__.__name__.lower()
         line["nats"][name] = 0.0 if name == "none" else nats.get(key, 0.0)
         line["nlpd"][name] = _score(kernel, rows, Y, fresh(unseen), truth)
     for name, rest in (("rest of the row", Rest), ("WEG", WEG), ("neither", None)):
-        rows = fresh(g._fitted.observation.rows)
+        rows = fresh(g._fitted.observations.rows)
         terms = (Own(), Output()) if rest is None else (Own(), Output(), rest())
         kernel, _ = _evidence(Matern(*terms), graph, rows, Y)
         line["instead"][name] = _score(kernel, rows, Y, fresh(unseen), truth)

@@ -59,7 +59,7 @@ def _case(table, kind, seed):
         "levels": _levels(case),
         "quantiles": _quantiles(case),
         "neighbours": neighbour_figures(case.truth, case.problem.test)["runs"],
-        "adds_up_to": case.g._fitted.observation.adds_up_to,
+        "adds_up_to": case.g._fitted.observations.adds_up_to,
         "kernel": plain(case.g.diagnostics_["kernel"]),
         "statements": [case.similar.statement(), case.value.statement()],
         "seconds": case.seconds,
@@ -93,7 +93,7 @@ def _levels(case):
 def _quantiles(case):
     """Nats that one level and several add beside the rest of the row, and in its place."""
     fitted, found = case.g._fitted, {"beside": {}, "instead": {}}
-    Y, U = fitted.observation.attribution.values[:, :, 0], fitted.observation.U[:, :, 0]
+    Y, U = fitted.observations.attribution.values[:, :, 0], fitted.observations.U[:, :, 0]
 
     def graph(*quantiles, **settings):
         settings |= {"kernel": "weg", "similar": None, "boundary": LevelSetSampler(quantiles)}
@@ -105,7 +105,7 @@ def _quantiles(case):
     for name, one in zip(GRAPHS, (case.g.graph_, graph(*QUARTILES), _side_by_side(apart)), strict=True):
         others = (Own(), Output(), Effect())
         for part, terms in (("beside", (*others, Rest(), WEG())), ("instead", (*others, WEG()))):
-            rows = fitted.ground.rows(fitted.observation.rows)
+            rows = fitted.ground.rows(fitted.observations.rows)
             learned = learn_kernel(Matern(*terms).fit(one, rows), rows, Y, U)
             found[part][name] = float(learned.nats_.get("weg", 0.0))
     return found

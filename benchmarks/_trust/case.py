@@ -150,7 +150,7 @@ def measure(case: Case) -> dict[str, Any]:
         "value_before": value_figures(case, case.value_before),
         "regressors": regressors,
         "neighbours": neighbour_figures(case.truth, case.problem.test),
-        "adds_up_to": fitted.observation.adds_up_to,
+        "adds_up_to": fitted.observations.adds_up_to,
         "pool": len(case.problem.fit),
         "rows": {"calibration": len(case.problem.calibration), "test": len(case.problem.test)},
         "explainer_runs": len(case.explainer.known),

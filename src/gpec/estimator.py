@@ -235,37 +235,38 @@ class GPEC(BaseEstimator):
             ``random_state`` is None or a generator, is that of the first call. ``diagnostics_["rows_resumed"]`` says
             what was there. Delete the folder when it has served.
         """
-        earlier = self._forget()
+        previous = self._forget()
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
         seed = seed_of(settings, checkpoint)
         inputs = check_fit_inputs(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
         with open_fit(inputs, checkpoint) as cache:
             model_fingerprint = fingerprint_model(inputs, cache)
-            inputs, stage_cache = reuse_previous_fit(inputs, model_fingerprint, earlier, settings.execution(cache))
-            draw, similarity = sample_rows_to_explain(inputs, stage_cache), fit_similarity(inputs)
-            explained = explained_rows(inputs.context, draw, [inputs.context.kernel])
+            inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
+            context, now = inputs.context, settings.execution(cache)
+            sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, now), fit_similarity(inputs)
+            explained = explained_rows(context, sample, [context.kernel])
             with clock("boundary"):  # M
-                boundary = sample_boundary(inputs, model_fingerprint, stage_cache)
+                boundary = earlier.boundary
+                if boundary is None:
+                    boundary = sample_boundary(inputs, model_fingerprint, now)
             with clock("explainer"):  # E, U
-                observation = explain_sample(inputs, draw, explained, stage_cache)
+                observations = explain_sample(inputs, sample, explained, earlier.observations, now)
             output_models: list[OutputModel] = []
-            for output in range(inputs.context.model.n_outputs):
+            for output in range(context.model.n_outputs):
                 with clock("geometry"):  # d_geo
-                    graph = build_graph(inputs, boundary, output, stage_cache)
+                    graph = earlier.graphs[output] if earlier.graphs else build_graph(inputs, boundary, output)
                 with clock("kernel"):  # G, W
                     start = output_models[-1].kernel if output_models else None
-                    kernel = fit_kernel(inputs, graph, explained, observation, output, start)
+                    kernel = fit_kernel(inputs, graph, explained, observations, output, start)
                 with clock("gp"):  # K, (K + U)^-1
-                    posterior = fit_posterior(inputs.context, kernel, explained, observation, output)
+                    posterior = fit_posterior(context, kernel, explained, observations, output)
                 output_models.append(OutputModel(graph, kernel, posterior))
             pool = keep_rows(inputs, similarity)
-            fitted = Fitted(
-                inputs.context, model_fingerprint, boundary, observation, tuple(output_models), pool, similarity
-            )
+            fitted = Fitted(context, model_fingerprint, boundary, observations, tuple(output_models), pool, similarity)
             with clock("calibration"):
-                fitted = replace(loo_calibrate(fitted, stage_cache.now), fingerprints=stage_cache.fingerprints)
-            inputs.context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
+                fitted = replace(loo_calibrate(fitted, now), fingerprints=earlier.fingerprints)
+            context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
         self._keep(fitted)
         rows_resumed = cache.rows_used if cache is not None else {}
         self.diagnostics_ = {**fitted.diagnostics(clock.seconds), "rows_resumed": rows_resumed}
@@ -454,14 +455,14 @@ class GPEC(BaseEstimator):
         return earlier
 
     def _keep(self, fitted: Fitted) -> None:
-        context, output_models, seen = fitted.context, fitted.output_models, fitted.observation
+        context, output_models, seen = fitted.context, fitted.output_models, fitted.observations
         self._fitted = fitted
         self.boundary_ = fitted.boundary
         for name in ("graph", "kernel", "posterior"):
             each = tuple(getattr(output_model, name) for output_model in output_models)
             setattr(self, f"{name}_", each if len(each) > 1 else each[0])
         self.X_explained_ = context.schema.decode(seen.rows)
-        self.explained_weights_ = seen.draw.weights.copy()
+        self.explained_weights_ = seen.sample.weights.copy()
         # copies: what users do with them must not reach a later fit
         self.attributions_ = replace(seen.attribution, variance=seen.U).squeeze_single_output().map(np.copy)
         if not context.model.is_regressor:

@@ -201,7 +201,7 @@ def given_the_sum(variance):
 def test_posterior(name, explainer):
     """What the explainer would answer: the posterior of each feature, its noise, and the sum where it is known."""
     g, case = fitted(name, explainer), MAKERS[name]()
-    context, seen, rows = g._fitted.context, g._fitted.observation, case.X[40:46]
+    context, seen, rows = g._fitted.context, g._fitted.observations, case.X[40:46]
     X, Q = (g._fitted.with_effects(g._fitted.rows(context.schema.encode(rows))) for rows in (g.X_explained_, rows))
     e = g.explain(rows, attribution="posterior")
     Y, U = outputs(g.attributions_.values), outputs(g.attributions_.variance)
@@ -240,9 +240,9 @@ def test_posterior(name, explainer):
 def test_the_sum_is_known_of_additive_explainers():
     for name, explainer in PAIRS:
         if explainer in ADDITIVE and explainer != "tree":
-            assert fitted(name, explainer)._fitted.observation.adds_up_to is not None, (name, explainer)
+            assert fitted(name, explainer)._fitted.observations.adds_up_to is not None, (name, explainer)
         elif explainer in ("lime", "cxplain"):
-            assert fitted(name, explainer)._fitted.observation.adds_up_to is None, (name, explainer)
+            assert fitted(name, explainer)._fitted.observations.adds_up_to is None, (name, explainer)
 
 
 # The same answers again

@@ -9,9 +9,9 @@ from scipy.special import expit
 import gpec
 from gpec.explainers import ExactShapley
 from gpec.pipeline.context import check_fit_inputs
-from gpec.pipeline.fitted import StageCache
 from gpec.pipeline.sampling import sample_rows_to_explain
 from gpec.pipeline.settings import Settings
+from gpec.runtime.blocks import Execution
 
 
 def rare(X):
@@ -39,11 +39,8 @@ def draws(X, n, seed, model=rare, earlier=None):
     settings = Settings.of(
         gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
     )
-    if earlier is not None:
-        earlier = SimpleNamespace(fingerprints={"context": ""}, observation=SimpleNamespace(draw=earlier))
-    return sample_rows_to_explain(
-        check_fit_inputs(model, settings, seed, X, None, None, None), StageCache({"context": ""}, earlier)
-    )
+    inputs = check_fit_inputs(model, settings, seed, X, None, None, None)
+    return sample_rows_to_explain(inputs, None if earlier is None else earlier.answers, Execution())
 
 
 def test_rare_class_is_among_the_explained_rows(data):

@@ -228,7 +228,7 @@ def test_outputs_of_every_shape(build, X, heavy):
 
 
 def test_the_output_kernel_sees_standardised_values(fitted):
-    rows = fitted._fitted.rows(fitted._fitted.observation.rows)
+    rows = fitted._fitted.rows(fitted._fitted.observations.rows)
     kernel = Output(length=2.0).fit(fitted.graph_, rows)
     z = curved(rows.encoded) / curved(rows.encoded).std()
     d = np.abs(z[:, None] - z) / 2.0
@@ -328,6 +328,7 @@ def test_a_function_stands_for_the_regressor_that_was_fitted(make_auto, X, tmp_p
 
 def test_a_network_of_which_nobody_says_that_it_predicts_numbers(make_auto, X):
     module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Softplus())
+    torch.nn.init.constant_(module[0].bias, 3.0)  # answers above 1, which no probability is
     with pytest.raises(BoundaryNotFoundError, match="If it predicts numbers, not classes, set model_output='value'"):
         make_auto(module, "kernelshap").fit(X)
 

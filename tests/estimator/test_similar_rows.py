@@ -20,7 +20,7 @@ def noisy_slopes(X):
 
 def features_of(g, output=0):
     """Kernel and posterior of one output, its explained rows, and what was observed there."""
-    output_model, seen = g._fitted.output_models[output], g._fitted.observation
+    output_model, seen = g._fitted.output_models[output], g._fitted.observations
     return output_model, seen.attribution.values[:, :, output], seen.U[:, :, output]
 
 
@@ -48,7 +48,7 @@ def by_hand(g, x, y, u, others, output=0, total=None, known=False):
     """
     output_model, Y, U = features_of(g, output)
     parameters = output_model.posterior.parameters
-    seen = g._fitted.observation.rows
+    seen = g._fitted.observations.rows
     d = Y.shape[1]
     mean, variance, quiet = (np.empty((len(others), d)) for _ in range(3))
     for k, other in enumerate(others):
@@ -90,7 +90,7 @@ def test_the_interval_is_that_of_the_full_conditional(make_auto, X, kernel, nois
     assert e.promise == "similar rows"
     np.testing.assert_array_equal(e.values, slopes(rows))
     similar = g._fitted.similarity.rows(rows)
-    u = g._fitted.observation.U.mean(axis=(0, 2)) * np.ones((len(rows), 3))
+    u = g._fitted.observations.U.mean(axis=(0, 2)) * np.ones((len(rows), 3))
     if noise == "by row":
         u = noisy_slopes(rows)[1]
     for i, x in enumerate(rows):
@@ -109,7 +109,7 @@ def test_the_interval_is_that_of_the_full_conditional(make_auto, X, kernel, nois
 @pytest.mark.parametrize("kernel", ["auto", "weg"])
 def test_attributions_that_add_up_are_conditioned_on_their_sum(make_auto, X, kernel, explainer):
     g = make_auto(curved, explainer, kernel=kernel, n_explained=20, background=6).fit(X)
-    assert g._fitted.observation.adds_up_to == "probability"
+    assert g._fitted.observations.adds_up_to == "probability"
     rows = X[:2] + 0.05
     e = g.explain(rows)
     similar = g._fitted.similarity.rows(rows)
@@ -147,7 +147,7 @@ def test_values_of_the_posterior_add_up(make_auto, X, explainer):
 
 def test_values_that_do_not_add_up_are_not_made_to(make_auto, X):
     g = make_auto(noise=0.01).fit(X)
-    assert g._fitted.observation.adds_up_to is None
+    assert g._fitted.observations.adds_up_to is None
     e = g.explain(X[:5] + 0.05, attribution="posterior")
     found = g.posterior_.predict(g._fitted.rows(X[:5] + 0.05))
     np.testing.assert_allclose(e.values, found.mean, atol=1e-12)

@@ -18,7 +18,7 @@ _SHOWN = ("explainer", "kernel", "similar", "lam", "rho", "n_boundary", "n_expla
 def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The rows explained in fit, sentences on what the fit promises, and facts about it."""
     fitted, diagnostics = saved.fitted, saved.diagnostics
-    groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observation
+    groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observations
     values, U = seen.attribution.values, seen.U
     classes = [str(c) for c in range(values.shape[2])]  # files do not store their names
     single = None if diagnostics.get("regression") else "1"
@@ -64,7 +64,7 @@ def _facts(saved: SavedGPEC) -> tuple[tuple[str, str], ...]:
     settings = {**diagnostics.get("settings", {}), **saved.fitted.settings}
     points = diagnostics.get("boundary_points", [])
     return (
-        ("Explained rows", f"{len(saved.fitted.observation.rows):,}"),
+        ("Explained rows", f"{len(saved.fitted.observations.rows):,}"),
         ("Features", f"{saved.fitted.schema.n_features:,}"),
         ("Boundary points", ", ".join(f"{count:,}" for count in points)),
         ("Model", str(settings.get("model", "unknown")).strip("<>")),

@@ -43,7 +43,7 @@ class ExplainTask:
         with warnings.catch_warnings():
             if attribution == "explainer":
                 warnings.simplefilter("ignore", PosteriorWarning)
-            one = g.explain(fitted.context.schema.decode(fitted.observation.rows[:1]), attribution="posterior")
+            one = g.explain(fitted.context.schema.decode(fitted.observations.rows[:1]), attribution="posterior")
         return cls(payload, attribution, level, errors, ResultLayout.like(one, fitted, keeps_errors=errors == "keep"))
 
     @property

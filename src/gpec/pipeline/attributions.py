@@ -16,7 +16,7 @@ from gpec.explainers.noise import noise_variance, observe
 from gpec.gp import NOISE_FLOOR
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
-from gpec.pipeline.fitted import Observation, StageCache
+from gpec.pipeline.fitted import Observations
 from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
@@ -26,13 +26,14 @@ __all__ = ["explain_sample", "run_explainer"]
 _LARGEST_NOISE = 1e30  # in squared attributions
 
 
-def explain_sample(inputs: FitInputs, draw: ExplainedSample, explained: Rows, stage_cache: StageCache) -> Observation:
-    """The attributions of the rows to explain, and their noise; rows explained before are not explained again."""
-    context, rows = inputs.context, draw.rows
+def explain_sample(
+    inputs: FitInputs, sample: ExplainedSample, explained: Rows, known: Observations | None, now: Execution
+) -> Observations:
+    """The attributions of the rows to explain, and their noise; ``known`` ones are not computed again."""
+    context, rows = inputs.context, sample.rows
     model, explainer = context.model, context.explainer
-    earlier = stage_cache.of("explainer")
     if explainer is not None and not hasattr(explainer, "model_") and (inputs.given is None or explainer.learns):
-        _prepare(explainer, inputs, stage_cache)
+        _prepare(explainer, inputs, now)
     learned = {} if explainer is None else explainer.fitted_state()
     if inputs.given is not None:
         answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
@@ -40,24 +41,22 @@ def explain_sample(inputs: FitInputs, draw: ExplainedSample, explained: Rows, st
         U, source = noise_variance(context.settings.noise, answer, None, rows, context.seed)
         _check_noise_size(answer, U, context.settings)
         adds_up_to = _sum_of(answer, explained, model)
-        return Observation(draw, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
+        return Observations(sample, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    known = earlier.observation if earlier is not None and not earlier.observation.given else None
-    answer = _answer_unknown(context, explainer, rows, known, stage_cache.now)
+    answer = _answer_unknown(context, explainer, rows, known, now)
     U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
     _check_noise_size(answer, U, context.settings)
-    same = (
-        known is not None
-        and stage_cache.of("similar") is not None
-        and np.array_equal(known.rows, rows[: len(known.rows)])
-    )
-    similar = known.similar_values if same and known is not None else None  # of the first rows, which are the same
+    similar = None
+    if known is not None and np.array_equal(known.rows, rows[: len(known.rows)]):
+        similar = known.similar_values  # of the first rows, which are the same
     adds_up_to = _sum_of(answer, explained, model)
-    return Observation(draw, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to)
+    return Observations(
+        sample, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to
+    )
 
 
-def _prepare(explainer: Explainer, inputs: FitInputs, stage_cache: StageCache) -> None:
+def _prepare(explainer: Explainer, inputs: FitInputs, now: Execution) -> None:
     """Bind the explainer to the model, and let it learn from all rows if it learns."""
     context = inputs.context
     explainer.bind(context.model, context.background)
@@ -68,7 +67,7 @@ def _prepare(explainer: Explainer, inputs: FitInputs, stage_cache: StageCache) -
         explainer.learn(inputs.rows, context.seed)
         return explainer.fitted_state()
 
-    learned = stage_cache.now.cached("learning", learn, inputs.rows)
+    learned = now.cached("learning", learn, inputs.rows)
     explainer.restore(learned(slice(0, len(inputs.rows))))
 
 
@@ -100,7 +99,7 @@ def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) ->
 
 
 def _answer_unknown(
-    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observation | None, now: Execution
+    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observations | None, now: Execution
 ) -> Attribution:
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])

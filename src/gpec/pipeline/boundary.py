@@ -6,24 +6,22 @@ from gpec.boundary import BoundarySample
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.pipeline.cached_model import with_cache
 from gpec.pipeline.context import FitInputs
-from gpec.pipeline.fitted import ModelFingerprint, StageCache
+from gpec.pipeline.fitted import ModelFingerprint
+from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
 
 __all__ = ["sample_boundary"]
 
 
-def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, stage_cache: StageCache) -> BoundarySample:
+def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, now: Execution) -> BoundarySample:
     """Points on the decision boundary, sampled or as given."""
-    earlier = stage_cache.of("boundary")
-    if earlier is not None:
-        return earlier.boundary
-    context, sampler, cache = inputs.context, inputs.sampler, stage_cache.now.cache
+    context, sampler, cache = inputs.context, inputs.sampler, now.cache
     settings, seed = context.settings, context.seed
     try:
         if isinstance(sampler, BoundarySample):
             sampler.require_on_boundary(context.model, seed)
             return sampler
-        model = with_cache(context.model, "boundary", stage_cache.now)
+        model = with_cache(context.model, "boundary", now)
         sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
     except (BoundaryNotFoundError, ModelMismatchError):
         context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so

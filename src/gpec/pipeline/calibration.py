@@ -68,28 +68,28 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
 
 def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
-    seen, similar_to = fitted.observation, fitted.similarity
+    seen, similar_to = fitted.observations, fitted.similarity
     if similar_to is None:
         return fitted
-    drawn = seen.draw.weights > 0  # rows chosen by refine are not a random sample: weight 0
+    drawn = seen.sample.weights > 0  # rows chosen by refine are not a random sample: weight 0
     with one_blas_thread():
         residual, std = left_out_values(replace(fitted, normalizer=None))
         rows, seed = fitted.output_models[0].posterior.rows, derived_seed(fitted.context.seed, "difficulty")
-        fitted = replace(fitted, normalizer=ResidualNormalizer.learn(rows, residual, std, seen.draw.weights, seed))
+        fitted = replace(fitted, normalizer=ResidualNormalizer.learn(rows, residual, std, seen.sample.weights, seed))
         residual, std = left_out_values(fitted)
     scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
-    value, similar = ConformityScores(scores, seen.draw.weights[drawn], fresh=False), None
+    value, similar = ConformityScores(scores, seen.sample.weights[drawn], fresh=False), None
     if not seen.given and fitted.context.explainer is not None:
         few = np.flatnonzero(drawn)[:_PAIRS]
         nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
         if there is None or len(there) != len(few):
             there = _explain_one_of(fitted, nearby, now)
-            fitted = replace(fitted, observation=replace(seen, similar_values=there))
+            fitted = replace(fitted, observations=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
         changed = _score_changes(fitted, fitted.rows(seen.rows[few]), known, nearby, there, now)
-        similar = ConformityScores(changed, seen.draw.weights[few], fresh=False)
-    loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.draw.weights[drawn])
+        similar = ConformityScores(changed, seen.sample.weights[few], fresh=False)
+    loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.sample.weights[drawn])
     return replace(fitted, calibration=Calibration(similar, value), loo_r2=loo_r2)
 
 

@@ -76,7 +76,7 @@ def explain_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
         explainer.bind(fitted.context.model, fitted.context.background)
         if explainer.learns:
             _restore(explainer, fitted)
-    if fitted.observation.given and fitted not in _AGREED:
+    if fitted.observations.given and fitted not in _AGREED:
         _require_same_units(fitted, explainer, now)
         _AGREED.add(fitted)
     return run_explainer(fitted.context, explainer, Z, now)
@@ -85,7 +85,7 @@ def explain_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
 def _restore(explainer: Explainer, fitted: Fitted) -> None:
     """Give an explainer what one like it learned in the fit."""
     try:
-        explainer.restore(fitted.observation.learned)
+        explainer.restore(fitted.observations.learned)
     except (CorruptFileError, KeyError, TypeError, AttributeError) as error:
         explainer.__dict__.pop("model_", None)  # it has not met the model
         raise InputError(
@@ -96,7 +96,7 @@ def _restore(explainer: Explainer, fitted: Fitted) -> None:
 
 def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) -> None:
     """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
-    seen, some = fitted.observation, slice(0, _GIVEN_ROWS)
+    seen, some = fitted.observations, slice(0, _GIVEN_ROWS)
     own, given = run_explainer(fitted.context, explainer, seen.rows[some], now), seen.attribution.values[some]
     noise = np.sqrt(seen.U[some] + (0.0 if own.variance is None else own.variance))
     beyond = np.maximum(np.abs(own.values - given) - _NOISE_WIDTHS * noise, 0.0)

@@ -22,7 +22,6 @@ from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.pipeline.rows import add_effects, make_rows
-from gpec.runtime.blocks import Execution
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
@@ -31,12 +30,11 @@ from gpec.typing import BoolArray, FloatArray
 __all__ = [
     "Fitted",
     "ModelFingerprint",
-    "Observation",
+    "Observations",
     "OutputModel",
     "SavedFit",
     "SavedGPEC",
     "SavedOutput",
-    "StageCache",
 ]
 
 
@@ -65,10 +63,10 @@ class ModelFingerprint:
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class Observations:
     """Explained rows, their attributions, and the noise variance ``U (n, d, c)`` used for them."""
 
-    draw: ExplainedSample
+    sample: ExplainedSample
     attribution: Attribution
     U: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
     source: str  # of the noise
@@ -81,7 +79,7 @@ class Observation:
 
     @property
     def rows(self) -> FloatArray:
-        return self.draw.rows
+        return self.sample.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +103,7 @@ class SavedFit:
     seed: Annotated[int, Limits(least=0)]
     model_fingerprint: ModelFingerprint
     boundary: BoundarySample
-    observation: Observation
+    observations: Observations
     output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
     pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # written once, if it is that of similar rows
     similarity: SimilaritySampler | None
@@ -149,7 +147,7 @@ class Fitted:
     context: FitContext
     model_fingerprint: ModelFingerprint
     boundary: BoundarySample
-    observation: Observation
+    observations: Observations
     output_models: tuple[OutputModel, ...]
     pool: FloatArray  # rows of ``fit``, encoded: all of them, or some
     similarity: SimilaritySampler | None = None  # what similar rows are
@@ -163,7 +161,7 @@ class Fitted:
 
     def saved(self) -> SavedFit:
         """Everything but the model and the explainer."""
-        context, seen = self.context, self.observation
+        context, seen = self.context, self.observations
         return SavedFit(
             context.settings.state(),
             context.model.output,
@@ -197,27 +195,27 @@ class Fitted:
 
     def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1, outputs: bool = False) -> Rows:
         """Encoded rows with what intervals and kernels read, but for effects; with the model's outputs if asked for."""
-        outputs = outputs or self.observation.adds_up_to is not None or self.normalizer is not None
+        outputs = outputs or self.observations.adds_up_to is not None or self.normalizer is not None
         outputs = outputs or any(kernel.needs_outputs for kernel in self.kernels)
         return make_rows(self.context, Z, outputs=outputs, name=name, n_jobs=n_jobs)
 
     def rows_for(self, Z: FloatArray, kernel: Kernel) -> Rows:
         """Encoded rows with all that a kernel, which may not be of this fit, reads."""
         rows = make_rows(self.context, Z, outputs=kernel.needs_outputs)
-        return add_effects(self.context, rows, self.observation.draw, [kernel])
+        return add_effects(self.context, rows, self.observations.sample, [kernel])
 
     def with_effects(self, rows: Rows, n_jobs: int | None = 1) -> Rows:
         """The same rows with effects, if kernels read them; for a block of rows at a time."""
-        return add_effects(self.context, rows, self.observation.draw, self.kernels, n_jobs)
+        return add_effects(self.context, rows, self.observations.sample, self.kernels, n_jobs)
 
     def was_explained(self, Z: FloatArray) -> BoolArray:
         """Which rows are among those explained in ``fit``."""
-        seen = {row.tobytes() for row in self.observation.rows}
+        seen = {row.tobytes() for row in self.observations.rows}
         return np.array([row.tobytes() in seen for row in Z], dtype=bool)
 
     def noise_at(self, answer: Attribution | None) -> FloatArray:
         """The explainer's variance at rows ``(n, d, c)``: as it says, or its mean over the explained rows."""
-        noise, usual = self.context.settings.noise, self.observation.U.mean(axis=0, keepdims=True)
+        noise, usual = self.context.settings.noise, self.observations.U.mean(axis=0, keepdims=True)
         if answer is None:
             return np.asarray(usual)
         if isinstance(noise, str) and noise != "none" and answer.variance is not None:
@@ -226,13 +224,13 @@ class Fitted:
 
     def answers(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
-        in_probability = self.observation.adds_up_to == "probability"
+        in_probability = self.observations.adds_up_to == "probability"
         outputs = rows.require("outputs")
         return self.context.model.kind.answers_from(outputs) if in_probability else outputs
 
     def common_base(self, n: int) -> FloatArray | None:
         """The value that the attributions of all explained rows start from, ``(n, c)``, if it is the same for all."""
-        base = self.observation.attribution.base_values
+        base = self.observations.attribution.base_values
         one = self.context.model.kind.absolute
         if base is None or (np.ptp(base, axis=0) > 1e-9 * np.maximum(np.abs(base).max(axis=0), one)).any():
             return None
@@ -260,34 +258,17 @@ class Fitted:
             "scale": [learned.scale.tolist() for learned in parameters],
             "nugget": [learned.nugget.tolist() for learned in parameters],
             "jitter": JITTER,
-            "noise": self.observation.source,
+            "noise": self.observations.source,
             "noise_floor": None if context.settings.learns_scale else NOISE_FLOOR,  # as a share of the scale
-            "unit": self.observation.unit,
+            "unit": self.observations.unit,
             "settings": {"model": f"<{type(context.model.user_model).__name__}>", **context.settings.describe()},
         }
 
     def diagnostics_of_rows(self) -> dict[str, Any]:
         """What further explained rows change, but for what they cost."""
         return {
-            "explained_rows": len(self.observation.rows),
+            "explained_rows": len(self.observations.rows),
             "left_out_R2": self.loo_r2,
             "difficulty": "predicted deviation" if self.normalizer is None else "learned from left-out rows",
             "condition": [output_model.posterior.condition for output_model in self.output_models],
         }
-
-
-@dataclass(frozen=True, eq=False)
-class StageCache:
-    """What need not be computed again.
-
-    An earlier fit of this object spares each stage whose inputs have the fingerprint they had then.
-    """
-
-    fingerprints: dict[str, str]
-    earlier: Fitted | None
-    now: Execution = field(default_factory=Execution)
-
-    def of(self, stage: str) -> Fitted | None:
-        """The earlier fit, if its ``stage`` serves again."""
-        same = self.earlier is not None and self.earlier.fingerprints.get(stage) == self.fingerprints[stage]
-        return self.earlier if same else None

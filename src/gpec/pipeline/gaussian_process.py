@@ -9,7 +9,7 @@ from gpec.gp import Parameters, Posterior, learn_kernel, make_posterior
 from gpec.gp.tasks import TaskPosterior, Tasks, make_task_posterior
 from gpec.kernels import Kernel
 from gpec.pipeline.context import FitContext, FitInputs
-from gpec.pipeline.fitted import Observation, StageCache
+from gpec.pipeline.fitted import Observations
 from gpec.runtime.blocks import one_blas_thread
 
 __all__ = ["build_graph", "fit_kernel", "fit_posterior"]
@@ -17,11 +17,8 @@ __all__ = ["build_graph", "fit_kernel", "fit_posterior"]
 _LANDMARKS_OF_SEVERAL = 800  # for each of several outputs, where time and files are multiplied by their number
 
 
-def build_graph(inputs: FitInputs, boundary: BoundarySample, output: int, stage_cache: StageCache) -> GeodesicGraph:
+def build_graph(inputs: FitInputs, boundary: BoundarySample, output: int) -> GeodesicGraph:
     """Distances along the boundary of one output."""
-    earlier = stage_cache.of("graph")
-    if earlier is not None:
-        return earlier.output_models[output].graph
     context, s = inputs.context, inputs.context.settings
     several = context.model.n_outputs > 1 and s.n_landmarks == "auto"
     graph = GeodesicGraph.build(
@@ -37,12 +34,12 @@ def build_graph(inputs: FitInputs, boundary: BoundarySample, output: int, stage_
 
 
 def fit_kernel(
-    inputs: FitInputs, graph: GeodesicGraph, rows: Rows, observation: Observation, output: int, start: Kernel | None
+    inputs: FitInputs, graph: GeodesicGraph, rows: Rows, observations: Observations, output: int, start: Kernel | None
 ) -> Kernel:
     """The kernel, fitted to one output's boundary; its free parameters learned from the attributions."""
     with one_blas_thread():
         kernel = inputs.context.kernel.copy().fit(graph, rows)
-        Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+        Y, U = observations.attribution.values[:, :, output], observations.U[:, :, output]
         return learn_kernel(kernel, rows, Y, U, inputs.context.settings.output_scale, start)
 
 
@@ -50,13 +47,13 @@ def fit_posterior(
     context: FitContext,
     kernel: Kernel,
     rows: Rows,
-    observation: Observation,
+    observations: Observations,
     output: int,
     parameters: Parameters | None = None,
     tasks: Tasks | None = None,
 ) -> Posterior:
     """The posterior of one output given its attributions; parameters and tasks are learned unless they are known."""
-    Y, U = observation.attribution.values[:, :, output], observation.U[:, :, output]
+    Y, U = observations.attribution.values[:, :, output], observations.U[:, :, output]
     s = context.settings
     with one_blas_thread():  # also when loading, so that the bits agree
         if parameters is not None and tasks is not None:

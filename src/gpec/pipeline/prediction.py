@@ -94,7 +94,7 @@ def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | 
     u = fitted.noise_at(None)
     boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
     base = fitted.common_base(len(rows))
-    if fitted.observation.adds_up_to is not None and base is not None:
+    if fitted.observations.adds_up_to is not None and base is not None:
         lack = fitted.answers(rows) - base - mean.sum(axis=1)
         share, variance = _shares(variance)
         mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
@@ -115,7 +115,7 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
     residual, variance = (
         np.stack([getattr(part, name) for part in parts], axis=2) for name in ("residual", "variance")
     )
-    if fitted.observation.adds_up_to is not None and fitted.common_base(1) is not None:  # then residuals add up to 0
+    if fitted.observations.adds_up_to is not None and fitted.common_base(1) is not None:  # then residuals add up to 0
         share, variance = _shares(variance)
         residual = residual - share * residual.sum(axis=1, keepdims=True)
     std = np.sqrt(np.maximum(variance, _least_variance(fitted)))
@@ -164,7 +164,7 @@ def _total(
     fitted: Fitted, rows: Rows, others: Rows, answer: Attribution, at: IntArray, output: int
 ) -> FloatArray | None:
     """What the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
-    if fitted.observation.adds_up_to is None or answer.base_values is None:
+    if fitted.observations.adds_up_to is None or answer.base_values is None:
         return None
     answers = fitted.answers(others)[:, output].reshape(len(rows), -1)
     return np.asarray(answers - answer.base_values[at, output, None])

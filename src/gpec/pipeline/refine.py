@@ -37,7 +37,7 @@ def mean_width(fitted: Fitted, rows: Rows, now: Execution) -> float:
 
 def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitted, FloatArray]:
     """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
-    context, seen = fitted.context, fitted.observation
+    context, seen = fitted.context, fitted.observations
     rng = stream(context.seed, "refined rows", len(seen.rows))
     targets = Z[np.sort(rng.permutation(len(Z))[:_TARGETS])]
     d, c = seen.U.shape[1:]
@@ -58,17 +58,17 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitt
 
 def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
     """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
-    context, seen = fitted.context, fitted.observation
+    context, seen = fitted.context, fitted.observations
     answer = explain_rows(fitted, Z, now)
     U = np.concatenate((seen.U, fitted.noise_at(answer)))
     # chosen rows are not a random sample: their weight in calibration is 0
-    draw = ExplainedSample(
+    sample = ExplainedSample(
         np.concatenate((seen.rows, Z)),
-        np.concatenate((seen.draw.weights, np.zeros(len(Z)))),
-        seen.draw.answers,
-        (*seen.draw.refined, len(seen.rows)),
+        np.concatenate((seen.sample.weights, np.zeros(len(Z)))),
+        seen.sample.answers,
+        (*seen.sample.refined, len(seen.rows)),
     )
-    observation = replace(seen, draw=draw, attribution=Attribution.join([seen.attribution, answer]), U=U)
+    observations = replace(seen, sample=sample, attribution=Attribution.join([seen.attribution, answer]), U=U)
     new = fitted.with_effects(fitted.rows(Z, n_jobs=now.n_jobs), now.n_jobs)
     rows, output_models = Rows.join([fitted.output_models[0].posterior.rows, new]), []
     for output, (graph, kernel, learned) in enumerate(
@@ -76,6 +76,6 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
     ):
         tasks = learned.tasks if isinstance(learned, TaskPosterior) else None
         # anew, as when a file is loaded: so the bits agree
-        posterior = fit_posterior(context, kernel, rows, observation, output, learned.parameters, tasks)
+        posterior = fit_posterior(context, kernel, rows, observations, output, learned.parameters, tasks)
         output_models.append(OutputModel(graph, kernel, posterior))
-    return loo_calibrate(replace(fitted, observation=observation, output_models=tuple(output_models)), now)
+    return loo_calibrate(replace(fitted, observations=observations, output_models=tuple(output_models)), now)

@@ -21,7 +21,7 @@ __all__ = ["objects_of", "restore"]
 
 def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     """The fit that a file holds, joined with its model."""
-    schema, observation = saved.schema, saved.observation
+    schema, observations = saved.schema, saved.observations
     stated = settings.model_output
     if stated == "auto" and isroutine(model):  # a function does not tell what it returns; the model that was fitted did
         stated = saved.model_output
@@ -32,9 +32,9 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)
     kernels = [Kernel.from_state(one.kernel) for one in saved.output_models]
-    rows, output_models = explained_rows(context, observation.draw, kernels), []
+    rows, output_models = explained_rows(context, observations.sample, kernels), []
     for output, (kernel, one) in enumerate(zip(kernels, saved.output_models, strict=True)):
-        posterior = fit_posterior(context, kernel, rows, observation, output, one.parameters, one.tasks)
+        posterior = fit_posterior(context, kernel, rows, observations, output, one.parameters, one.tasks)
         output_models.append(OutputModel(one.graph, kernel, posterior))
     similarity, again = saved.similarity, make_similar(settings.similar)
     if isinstance(similarity, FunctionOfRows) and isinstance(again, SimilarFunction):
@@ -43,7 +43,7 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
         context,
         saved.model_fingerprint,
         saved.boundary,
-        observation,
+        observations,
         tuple(output_models),
         saved.pool,
         similarity,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from gpec.boundary import BoundarySample
 from gpec.errors import InputError, ModelMismatchError
+from gpec.geometry import GeodesicGraph
 from gpec.pipeline.context import FitInputs
-from gpec.pipeline.fitted import Fitted, ModelFingerprint, StageCache
-from gpec.runtime.blocks import Execution
+from gpec.pipeline.fitted import Fitted, ModelFingerprint, Observations
 from gpec.runtime.checkpoint import BlockCache, different_work
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
+from gpec.typing import FloatArray
 
-__all__ = ["fingerprint_model", "reuse_previous_fit"]
+__all__ = ["StageCache", "fingerprint_model", "reuse_previous_fit"]
 
 _PROBE_ROWS = 20
 
@@ -30,10 +32,21 @@ def fingerprint_model(inputs: FitInputs, cache: BlockCache | None) -> ModelFinge
     return first
 
 
+@dataclass(frozen=True, eq=False)
+class StageCache:
+    """What stages of the object's earlier fit gave, where their inputs are the same now; else None."""
+
+    fingerprints: dict[str, str]  # of what each stage is made from
+    pool_answers: FloatArray | None = None  # the model's, by which rows were drawn
+    boundary: BoundarySample | None = None
+    graphs: tuple[GeodesicGraph, ...] | None = None
+    observations: Observations | None = None
+
+
 def reuse_previous_fit(
-    inputs: FitInputs, model_fingerprint: ModelFingerprint, earlier: Fitted | None, now: Execution
+    inputs: FitInputs, model_fingerprint: ModelFingerprint, earlier: Fitted | None
 ) -> tuple[FitInputs, StageCache]:
-    """Which stages of the object's earlier fit can be reused, by fingerprints of their inputs.
+    """What of the object's earlier fit can be used again, by fingerprints of the inputs of each stage.
 
     If rows, seed and model are the same, the counted model and, if unchanged, the bound explainer are taken over.
     """
@@ -44,13 +57,23 @@ def reuse_previous_fit(
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
     prints["explainer"] = fingerprint(prints["context"], g.explainer, g.groups, g.background, s.noise, s.n_resamples)
     prints["similar"] = fingerprint(prints["explainer"], inputs.similar)
-    stage_cache = StageCache(prints, earlier, now)
-    if earlier is None or stage_cache.of("context") is None:
-        return inputs, stage_cache
+    if earlier is None:
+        return inputs, StageCache(prints)
+    same = {stage for stage, value in prints.items() if earlier.fingerprints.get(stage) == value}
+    if "context" not in same:
+        return inputs, StageCache(prints)
     try:
         earlier.boundary.require_on_boundary(g.model, g.seed)  # the model may have been changed in place
     except (InputError, ModelMismatchError):
-        return inputs, StageCache(prints, None, now)
-    model, explainer = earlier.context.model, earlier.context.explainer if stage_cache.of("explainer") else g.explainer
+        return inputs, StageCache(prints)
+    model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else g.explainer
     model.continue_count_of(g.model)
-    return replace(inputs, context=replace(g, model=model, explainer=explainer)), stage_cache
+    seen = earlier.observations
+    known = seen if "similar" in same else replace(seen, similar_values=None)
+    return replace(inputs, context=replace(g, model=model, explainer=explainer)), StageCache(
+        prints,
+        seen.sample.answers,
+        earlier.boundary if "boundary" in same else None,
+        tuple(one.graph for one in earlier.output_models) if "graph" in same else None,
+        known if "explainer" in same and not seen.given else None,
+    )

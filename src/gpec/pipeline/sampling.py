@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 from gpec.pipeline.cached_model import with_cache
 from gpec.pipeline.context import ExplainedSample, FitInputs
-from gpec.pipeline.fitted import StageCache
+from gpec.runtime.blocks import Execution
 from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
@@ -19,11 +19,12 @@ _OUTPUT_BINS = 10
 _KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
 
 
-def sample_rows_to_explain(inputs: FitInputs, stage_cache: StageCache) -> ExplainedSample:
+def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, now: Execution) -> ExplainedSample:
     """The rows to explain: those given, or some of ``X``.
 
     ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
-    class is not left out; each row's weight undoes this. More rows contain fewer ones of the same seed.
+    class is not left out; each row's weight undoes this. More rows contain fewer ones of the same seed: ``known`` are
+    the model's answers by which an earlier fit drew.
     """
     context, Z, n = inputs.context, inputs.rows, inputs.context.settings.n_explained
     if inputs.explained is not None:
@@ -33,9 +34,7 @@ def sample_rows_to_explain(inputs: FitInputs, stage_cache: StageCache) -> Explai
     if context.settings.draw == "uniform":
         return ExplainedSample(Z[order[:n]], np.ones(n))
     pool = order[: _POOL if n < _POOL else 10 * n]
-    earlier = stage_cache.of("context")
-    known = None if earlier is None else earlier.observation.draw.answers
-    model = with_cache(context.model, "drawn rows", stage_cache.now)
+    model = with_cache(context.model, "drawn rows", now)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
     if known is None or len(known) < len(pool):
         parts.append(model.answers(Z[pool if known is None else pool[len(known) :]]))

@@ -138,7 +138,7 @@ def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
     points = fitted.boundary.of(chosen).points
     # the graph keeps the first of several equal points
     first = cKDTree(context.schema.embed(points, "boundary")).query(layer.graph.points)[1]
-    names, explained = tuple(context.groups.names), fitted.observation.rows
+    names, explained = tuple(context.groups.names), fitted.observations.rows
     return _Sheet(context.schema, points[first], layer.graph, fitted.rows_for, layer.kernel, names, explained)
 
 

@@ -99,7 +99,7 @@ def heatmap(
     several = len(fitted.output_models) > 1
     chosen = choose_output(output, model.output_names, "heatmap")
     columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")
-    row = _middle(schema, fitted.observation.rows) if data is None else one_row("data", data, schema)
+    row = _middle(schema, fitted.observations.rows) if data is None else one_row("data", data, schema)
     plane = Plane.of(schema, columns, row, fitted.pool, limits)
     across, up, cells = plane.grid(n_grid)
     rows = schema.decode(cells)
@@ -128,7 +128,7 @@ def heatmap(
         for margin in model.kind.margins(model.answers(cells), chosen, model.threshold, fitted.boundary.levels):
             _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), named=model.kind.boundary)
     if explained:
-        _draw_explained(ax, plane.spread(fitted.observation.rows), apart=schema.n_features > 2)
+        _draw_explained(ax, plane.spread(fitted.observations.rows), apart=schema.n_features > 2)
     plane.dress(ax)
     of_class = f", class {label(model.output_names[chosen])}" if several else ""
     title_over_legend(ax, f"{label(groups.names[place])}{of_class}" if title is None else plain(title))
@@ -141,7 +141,7 @@ def _usual(fitted: Any, place: int, output: int) -> tuple[int, int]:
     if fitted.context.schema.n_features <= 2 or len(members) == 1:
         return 0, 1
     own = int(members[place][0])
-    size = np.abs(fitted.observation.attribution.values[:, :, output]).mean(axis=0)
+    size = np.abs(fitted.observations.attribution.values[:, :, output]).mean(axis=0)
     size[place] = -1.0
     return own, int(members[int(size.argmax())][0])
 
