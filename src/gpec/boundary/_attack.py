@@ -65,7 +65,7 @@ class AttackedModule:
             for part in _batches(len(rows)):
                 ball = Ball(self, self._tensor(rows[part]), self._tensor(radius[part])[:, None], norm)
                 start = ball.project(ball.origin + ball.radius * self.width * self._tensor(noise[part]))
-                partners, hit = self._climb(ball, start, *self._aims(goal[part], sign[part]), n_steps)
+                partners, hit = self._climb(ball, start, *self._targets(goal[part], sign[part]), n_steps)
                 found[part][hit], success[part] = partners[hit], hit
         if self._tried and not self._steep:
             raise BoundaryNotFoundError(
@@ -79,18 +79,18 @@ class AttackedModule:
         torch = self.torch
         result = ball.origin.clone()
         success = torch.zeros(len(result), dtype=torch.bool, device=self.device)
-        alive = torch.arange(len(result), device=self.device)
+        active = torch.arange(len(result), device=self.device)
         for step in range(n_steps + 1):
             x = x.detach().requires_grad_(True)
-            odds, margin = self._odds_and_margin(x, goal[alive])
-            hit = sign[alive] * margin.detach() > 0
-            result[alive[hit]], success[alive[hit]] = x.detach()[hit], True
+            odds, margin = self._odds_and_margin(x, goal[active])
+            hit = sign[active] * margin.detach() > 0
+            result[active[hit]], success[active[hit]] = x.detach()[hit], True
             if step == n_steps or bool(hit.all()):
                 break
-            (gradient,) = torch.autograd.grad((sign[alive] * odds).sum(), x)
+            (gradient,) = torch.autograd.grad((sign[active] * odds).sum(), x)
             self._tried, self._steep = True, self._steep or bool(gradient.any())
             with torch.no_grad():
-                alive, x, gradient = alive[~hit], x[~hit], gradient[~hit]
+                active, x, gradient = active[~hit], x[~hit], gradient[~hit]
                 ball = ball.only(~hit)
                 x = ball.project(x + _STEP * ball.radius * ball.direction(gradient))
         return result.cpu().double().numpy(), success.cpu().numpy()
@@ -105,11 +105,11 @@ class AttackedModule:
         found = partners.copy()
         with evaluation_mode(self.module):
             for part in _batches(len(rows)):
-                aims = self._aims(goal[part], sign[part])
+                targets = self._targets(goal[part], sign[part])
                 origin, start = self._tensor(rows[part]), self._tensor(found[part])
                 x = start
                 for _ in range(n_steps):
-                    x = self._nearer(origin, x, *aims)
+                    x = self._nearer(origin, x, *targets)
                 moved = (x != start).any(dim=1).cpu().numpy()
                 found[part][moved] = x.cpu().double().numpy()[moved]
         return found
@@ -127,16 +127,16 @@ class AttackedModule:
         (gradient,) = torch.autograd.grad((sign * self._odds_and_margin(point, goal)[1]).sum(), point)
         with torch.no_grad():
             width = self.width.clamp_min(_TINY)
-            normal, way = gradient * self.width, (point - origin) / width
-            climb = (way * normal).sum(dim=1, keepdim=True)
+            normal, offset = gradient * self.width, (point - origin) / width
+            climb = (offset * normal).sum(dim=1, keepdim=True)
             # a pixel at its bound cannot move beyond it
             stuck = ((origin <= self.low) & (normal < 0)) | ((origin >= self.high) & (normal > 0))
             normal = normal.masked_fill(stuck, 0.0)
             step = climb / (normal**2).sum(dim=1, keepdim=True).clamp_min(_TINY) * normal
-            result, length = point.detach(), way.norm(dim=1)
+            result, length = point.detach(), offset.norm(dim=1)
             for turn in _TURNS:  # the boundary is curved: a full turn may miss it where a partial turn does not
                 for overshoot in _OVERSHOOTS:
-                    moved = origin + overshoot * torch.lerp(way, step, turn) * width
+                    moved = origin + overshoot * torch.lerp(offset, step, turn) * width
                     tried = torch.maximum(torch.minimum(moved, self.high), self.low)
                     reach = ((tried - origin) / width).norm(dim=1)
                     hit = (sign * self._odds_and_margin(tried, goal)[1] > 0) & (reach < length)
@@ -173,7 +173,7 @@ class AttackedModule:
             output = torch.stack((output[:, 0], output[:, 1] - float(logit(self.model.threshold))), dim=1)
         return output
 
-    def _aims(self, goal: IntArray, sign: FloatArray) -> tuple[Any, Any]:
+    def _targets(self, goal: IntArray, sign: FloatArray) -> tuple[Any, Any]:
         return self.torch.as_tensor(goal, device=self.device), self._tensor(sign)
 
     def _tensor(self, array: FloatArray) -> Any:

@@ -93,10 +93,10 @@ def _nearest_pairs(E: FloatArray, inside: IntArray, outside: IntArray, rng: np.r
 
     def partners(chunk: IntArray, rank: int) -> Iterator[IntArray]:
         for own in (0, 1):
-            mine, other = chunk[side_of[chunk] == own], sides[1 - own]
-            if len(mine) and rank < len(other):
-                found = other[search[1 - own].kneighbors(E[mine], rank + 1, return_distance=False)[:, rank]]
-                yield np.column_stack((mine, found) if own == 0 else (found, mine))
+            own_rows, other = chunk[side_of[chunk] == own], sides[1 - own]
+            if len(own_rows) and rank < len(other):
+                found = other[search[1 - own].kneighbors(E[own_rows], rank + 1, return_distance=False)[:, rank]]
+                yield np.column_stack((own_rows, found) if own == 0 else (found, own_rows))
 
     for rank in range(_FURTHEST_PARTNER):
         for start in range(0, len(rows), _CHUNK):

@@ -126,9 +126,9 @@ class Paths:
     def _distance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Distance that the numbers move, in standardised units."""
         scale = self.schema.scale[self.numbers]
-        way = np.nan_to_num(B[:, self.numbers] / scale - A[:, self.numbers] / scale)
-        largest = np.abs(way).max(axis=1, initial=np.finfo(np.float64).tiny)  # its square may vanish
-        return np.asarray(np.linalg.norm(way / largest[:, None], axis=1) * largest)
+        difference = np.nan_to_num(B[:, self.numbers] / scale - A[:, self.numbers] / scale)
+        largest = np.abs(difference).max(axis=1, initial=np.finfo(np.float64).tiny)  # its square may vanish
+        return np.asarray(np.linalg.norm(difference / largest[:, None], axis=1) * largest)
 
 
 def _verified(model: Model, sample: BoundarySample, label: IntArray) -> tuple[BoundarySample, IntArray]:

@@ -39,10 +39,10 @@ def walk(
             proposal = np.where(rng.random(B.shape) < turn[:, None], A, B)
         else:
             proposal = B.copy()
-            near, away = A[:, numbers] / scale, B[:, numbers] / scale
-            way = away - near
-            known = ~np.isnan(way)
-            moved = near + _turned(np.where(known, way, 0.0), known, turn, shrink, rng)
+            row, partner = A[:, numbers] / scale, B[:, numbers] / scale
+            difference = partner - row
+            known = ~np.isnan(difference)
+            moved = row + _turned(np.where(known, difference, 0.0), known, turn, shrink, rng)
             proposal[:, numbers] = np.where(known, np.clip(moved * scale, low, high), B[:, numbers])
         accepted = model.labels(proposal) != label
         B[accepted] = proposal[accepted]

@@ -83,7 +83,7 @@ class LevelSetSampler(BisectionSampler):
             candidates = box_rows(model.schema, Z, n_boundary, rng)
             values = model.answers(candidates)[:, 0]
         wanted, samples = max(-(-n_boundary // len(levels)), LEAST_POINTS), []
-        for place, level in enumerate(levels.tolist()):
+        for index, level in enumerate(levels.tolist()):
             above = (values > level).astype(np.int64)
             if above.all() or not above.any():
                 raise BoundaryNotFoundError(
@@ -91,7 +91,7 @@ class LevelSetSampler(BisectionSampler):
                     "boundary=LevelSetSampler(), which takes the rows of the data."
                 )
             where, split = f" at the level {level:.6g}", model.split_at(level)
-            found = self._between(split, candidates, above, wanted, search_scale, seed, progress, where, (place,))
+            found = self._between(split, candidates, above, wanted, search_scale, seed, progress, where, (index,))
             samples.append(replace(found, level=np.full(len(found), level)))
         return replace(join(samples), n_model_rows=model.n_rows - rows_before)
 
@@ -105,5 +105,5 @@ class LevelSetSampler(BisectionSampler):
             )
         share = counts.cumsum()[:-1] / len(values)
         wanted = np.asarray(self.quantiles, dtype=np.float64)
-        place = np.unique(np.abs(share - wanted[:, None]).argmin(axis=1))
-        return np.asarray(distinct[place] / 2 + distinct[place + 1] / 2)
+        index = np.unique(np.abs(share - wanted[:, None]).argmin(axis=1))
+        return np.asarray(distinct[index] / 2 + distinct[index + 1] / 2)

@@ -64,8 +64,8 @@ def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Tabl
             raise ParameterTypeError(f"{name} is a polars LazyFrame, which has no rows yet; pass {name}.collect().")
         if type(X).__name__ != "DataFrame":
             raise ParameterTypeError(f"{name} is a polars {type(X).__name__}; pass a DataFrame: {name}.to_frame().")
-        frame, words = from_polars(X, name)
-        return replace(_read_frame(frame, name), n_rows=X.height, polars=words)
+        frame, type_names = from_polars(X, name)
+        return replace(_read_frame(frame, name), n_rows=X.height, polars=type_names)
     if package == "pyarrow" and hasattr(X, "to_pandas") and hasattr(X, "column_names"):
         return _read_frame(X.to_pandas(), name)
     if package in ("dask", "dask_expr"):

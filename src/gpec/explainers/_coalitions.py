@@ -158,20 +158,20 @@ class Queue:
         differs = self.game.differs(self.Z[row])[reference]
         taken = taken & differs
         size = taken.sum(axis=1)
-        none, every = np.equal(size, 0), np.equal(size, differs.sum(axis=1))
-        needed = np.flatnonzero(~(none | every))
+        is_empty, is_full = np.equal(size, 0), np.equal(size, differs.sum(axis=1))
+        needed = np.flatnonzero(~(is_empty | is_full))
         where = place = np.arange(len(needed))
         d = taken.shape[1]
         if d + len(self.game.rows).bit_length() <= 62:  # coalition and background row fit into one number
             codes = (reference[needed] << d) + taken[needed] @ (1 << np.arange(d))
             _, where, place = np.unique(codes, return_index=True, return_inverse=True)
 
-        def use_all(answers: FloatArray) -> None:
-            everything = np.where(none[:, None], self.game.answers[reference], p)
-            everything[needed] = answers[place]
-            use(everything)
+        def use_with_known(answers: FloatArray) -> None:
+            all_answers = np.where(is_empty[:, None], self.game.answers[reference], p)
+            all_answers[needed] = answers[place]
+            use(all_answers)
 
-        self.submit(row, taken[needed[where]], reference[needed[where]], use_all)
+        self.submit(row, taken[needed[where]], reference[needed[where]], use_with_known)
 
     def flush(self) -> None:
         """Predict all submitted rows."""

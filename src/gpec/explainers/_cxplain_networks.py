@@ -144,8 +144,8 @@ class UNet(Architecture):
 
         _, h, w = self.image_shape
         images = inputs.unflatten(2, self.image_shape).transpose(0, 1).flatten(1, 2)
-        below, beside = ((side + -side % 4) * self.cell for side in (self.height, self.width))
-        return pixel_unshuffle(pad(images, (0, beside - w, 0, below - h), mode="replicate"), self.cell)
+        padded_height, padded_width = ((side + -side % 4) * self.cell for side in (self.height, self.width))
+        return pixel_unshuffle(pad(images, (0, padded_width - w, 0, padded_height - h), mode="replicate"), self.cell)
 
 
 def train(

@@ -68,19 +68,19 @@ class Design:
         gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): contribution of each y to each value
         slopes = gain @ y
         leverage = np.minimum(np.einsum("gmp,gpm->gp", gain, z), 0.999)
-        without = (y - z @ slopes) / (1 - leverage)[:, :, None]  # leave-one-out residuals
+        loo_residual = (y - z @ slopes) / (1 - leverage)[:, :, None]
         # The regression alone is biased by the random covariance of z and residuals, which would not average out over
         # games. So each pair is predicted by the slopes found without it, which are fixed given the other pairs.
         moment, variance, total = np.zeros_like(slopes), np.zeros_like(slopes), 0.0
         for first, last, count in self.strata:
             n, part = last - first, slice(first, last)
-            mean_slopes = slopes - gain[:, :, part] @ without[:, part] / n
+            mean_slopes = slopes - gain[:, :, part] @ loo_residual[:, part] / n
             # given the others, a pair represents the pairs not drawn; the others represent only themselves
-            residual = n / count * (y[:, part] - z[:, part] @ mean_slopes) + (1 - n / count) * without[:, part]
+            residual = n / count * (y[:, part] - z[:, part] @ mean_slopes) + (1 - n / count) * loo_residual[:, part]
             size = self.half[0, first].sum()
             a = n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'] of this size, up to a projection
             moment += weighted[:, part].swapaxes(1, 2) @ residual + a * mean_slopes
-            variance += _variance(weighted[:, part].swapaxes(1, 2), without[:, part], n, count)
+            variance += _variance(weighted[:, part].swapaxes(1, 2), loo_residual[:, part], n, count)
             total += a
         values = moment / total
         values -= values.mean(axis=1, keepdims=True)

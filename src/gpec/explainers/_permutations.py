@@ -75,9 +75,9 @@ class PermutationSums:
         place = np.searchsorted(self.references, some)
         found_at, where = np.unique(place, return_index=True)
         self.pilot[found_at] = np.where(np.isnan(self.pilot[found_at]), contributions[where], self.pilot[found_at])
-        about = contributions - self.pilot[place]
-        np.add.at(self.first, place, about)
-        np.add.at(self.second, place, about**2)
+        centred = contributions - self.pilot[place]
+        np.add.at(self.first, place, centred)
+        np.add.at(self.second, place, centred**2)
 
     def estimate(self, totals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values and variance ``(d, c)``; ``totals (B, c)`` is ``p(x) - p(b)`` for all background rows."""
@@ -89,16 +89,16 @@ class PermutationSums:
         values, variance = means.mean(axis=0), (within / n).sum(axis=0) / (r * B)
         if r == B:
             return values, variance
-        about = totals[self.references] - totals[self.references].mean(axis=0)
-        size = (about**2).sum(axis=0)
+        centred = totals[self.references] - totals[self.references].mean(axis=0)
+        size = (centred**2).sum(axis=0)
         # the slopes add up to 1, as the contributions for each background row add up to its total
-        even = np.full(values.shape, 1 / len(values))
-        slope = np.divide(np.einsum("bc,bjc->jc", about, means), size, out=even, where=size > 0)
+        equal = np.full(values.shape, 1 / len(values))
+        slope = np.divide(np.einsum("bc,bjc->jc", centred, means), size, out=equal, where=size > 0)
         gap = totals.mean(axis=0) - totals[self.references].mean(axis=0)
         # Influence of each background row on the slopes.
-        far = np.divide(about, size, out=np.zeros_like(about), where=size > 0)
+        influence = np.divide(centred, size, out=np.zeros_like(centred), where=size > 0)
         # The power is between HC2 (1/2) and HC3 (1), which are too small and too large for small r.
-        leverage = np.minimum(1 / r + about * far, 0.9)
-        residual = (means - values - slope * about[:, None]) / (1 - leverage)[:, None] ** 0.75
-        between = ((residual * (1 / r + gap * far)[:, None]) ** 2).sum(axis=0) * (r - 1) / r
+        leverage = np.minimum(1 / r + centred * influence, 0.9)
+        residual = (means - values - slope * centred[:, None]) / (1 - leverage)[:, None] ** 0.75
+        between = ((residual * (1 / r + gap * influence)[:, None]) ** 2).sum(axis=0) * (r - 1) / r
         return values + slope * gap, variance + (1 - r / B) * between

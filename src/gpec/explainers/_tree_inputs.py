@@ -105,10 +105,10 @@ def _sources(step: Any, d: int, name: str = "") -> IntArray:
         return _sources_of_columns(step, d)
     if isinstance(step, SelectorMixin):
         return np.asarray(step.get_support(indices=True), dtype=np.int64)
-    ours = type(step).__module__.startswith("sklearn.") and (kind in _COLUMNWISE or kind in _SETTINGS)
+    columnwise = type(step).__module__.startswith("sklearn.") and (kind in _COLUMNWISE or kind in _SETTINGS)
     settings = _SETTINGS.get(kind, {})
     several = getattr(step, "target_type_", "") == "multiclass"  # of a TargetEncoder: a column for each class
-    if not ours or several or any(getattr(step, key) != value for key, value in settings.items()):
+    if not columnwise or several or any(getattr(step, key) != value for key, value in settings.items()):
         raise MixedColumns(f"its step {name!r} ({kind}) does not make exactly one column from each feature")
     return np.arange(d)
 

@@ -253,8 +253,8 @@ def _increase(before: FloatArray, after: FloatArray, truth: FloatArray) -> Float
 def _shares(increases: FloatArray) -> FloatArray:
     """Increases as shares of their sum over the parts; equal shares if the sum is 0."""
     total = increases.sum(axis=1, keepdims=True)
-    nothing = total <= 1e-12
-    return np.where(nothing, 1.0 / increases.shape[1], increases / np.where(nothing, 1.0, total))
+    is_zero = total <= 1e-12
+    return np.where(is_zero, 1.0 / increases.shape[1], increases / np.where(is_zero, 1.0, total))
 
 
 def _patch_side(image_shape: tuple[int, int, int], patch: int | str) -> int:

@@ -32,7 +32,7 @@ _FORESTS = {(package, f"{kind}Classifier") for package, kind in _OF_FORESTS}
 _BOOSTED = _BOOSTERS | {(package, f"{kind}Classifier") for package, kind in _OF_BOOSTING}
 _REGRESSORS = _BOOSTERS | {(package, f"{kind}Regressor") for package, kind in _OF_FORESTS + _OF_BOOSTING}
 _MOST_NODES = 32_767  # shap numbers them with 16-bit integers and crashes with more
-_UNLIKE = {  # why the sum of the trees may not be the model's answer
+_REASONS = {  # why the sum of the trees may not be the model's answer
     "probability": "boosting of another kind",
     "value": "trees that add up to its logarithm or another function of it",
 }
@@ -166,7 +166,7 @@ class TreeShap(LinkedExplainer):
             answer = self.model_.kind.answer
             raise self._refusal(
                 f"shap does not read its trees correctly: values and base value add up to a {answer} that is off by "
-                f"{gap:.2g} (possible reasons: {_UNLIKE[answer]}, categories, or another code for missing values)"
+                f"{gap:.2g} (possible reasons: {_REASONS[answer]}, categories, or another code for missing values)"
             )
 
     def _refusal(self, why: str) -> ExplainerError:

@@ -21,10 +21,10 @@ def distinct_points(points: FloatArray) -> tuple[IntArray, IntArray]:
     copies at the median change it much.
     """
     radius = np.linalg.norm(points - np.median(points, axis=0), axis=1)
-    away = radius[radius > 0]
-    if away.size == 0:
+    nonzero = radius[radius > 0]
+    if nonzero.size == 0:
         return np.zeros(1, dtype=np.int64), np.array([len(points)], dtype=np.int64)
-    points = points / (_SHARE * float(np.quantile(away, 0.9)))  # points coincide if their distance is at most 1
+    points = points / (_SHARE * float(np.quantile(nonzero, 0.9)))  # points coincide if their distance is at most 1
     # Thousands of copies share a cell; the few groups in two neighbouring cells are then joined.
     cells = np.rint(points) + 0.0  # no negative zeros
     _, first, group = np.unique(cells, axis=0, return_index=True, return_inverse=True)

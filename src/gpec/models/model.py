@@ -249,8 +249,8 @@ class Model:
         if not same:
             changed = 0
             if rows.shape == expected.shape:
-                alike = same_values(np.asarray(rows, dtype=object), np.asarray(expected, dtype=object))
-                changed = int((~alike.reshape(len(Z), -1).all(axis=1)).argmax())
+                equal = same_values(np.asarray(rows, dtype=object), np.asarray(expected, dtype=object))
+                changed = int((~equal.reshape(len(Z), -1).all(axis=1)).argmax())
             place = f" (call {self.n_calls}, row {start + changed})"
             raise ModelOutputError(
                 f"The model changed its input rows{place}; let it work on a copy.",

@@ -115,13 +115,13 @@ def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
                 except BaseException as error:  # Ctrl-C would silently end the thread of the pool
                     return None, error
 
-            ahead: deque[Any] = deque()
+            pending: deque[Any] = deque()
             for item in items:
-                if len(ahead) == 2 * n:
-                    yield _result_or_raise(*ahead.popleft().get())
-                ahead.append(pool.apply_async(caught, (item,)))
-            while ahead:
-                yield _result_or_raise(*ahead.popleft().get())
+                if len(pending) == 2 * n:
+                    yield _result_or_raise(*pending.popleft().get())
+                pending.append(pool.apply_async(caught, (item,)))
+            while pending:
+                yield _result_or_raise(*pending.popleft().get())
 
         yield mapped
 

@@ -89,11 +89,11 @@ class FunctionOfRows(SimilaritySampler):
                 f"similar={self.name} returned {similar.shape[1]} similar rows for each row, and {self.n_similar} "
                 "before; the number must always be the same."
             )
-        alone = same_values(similar, Z[:, None, :]).all(axis=(1, 2))
-        if alone.any():
+        unchanged = same_values(similar, Z[:, None, :]).all(axis=(1, 2))
+        if unchanged.any():
             raise InputError(
-                f"similar={self.name} returned only row {int(alone.argmax())} itself for that row; return rows that "
-                "differ from it."
+                f"similar={self.name} returned only row {int(unchanged.argmax())} itself for that row; return rows "
+                "that differ from it."
             )
         return similar
 

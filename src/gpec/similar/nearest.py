@@ -123,13 +123,12 @@ class _Pool(SimilaritySampler):
 
     @property
     def phrase(self) -> str:
-        way = {0.5: "half of the way to ", 1.0: ""}.get(self.step, f"{self.step:g} of the way to ")
+        distance = {0.5: "half of the way to ", 1.0: ""}.get(self.step, f"{self.step:g} of the way to ")
         k = self.n_neighbors
         which = "its nearest row" if k == 1 else f"one of its {k:,} nearest rows"
         unchanged = [f"'{self.schema.names[j]}'" for j in self.fixed]
-        return f"{way}{which} among {len(self.pool):,} rows" + (
-            f", with {listed(unchanged)} unchanged" if unchanged else ""
-        )
+        fixed = f", with {listed(unchanged)} unchanged" if unchanged else ""
+        return f"{distance}{which} among {len(self.pool):,} rows{fixed}"
 
     def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:
         """The rows between encoded rows and the rows of the pool at ``nearest``, ``(n, K, d)``."""
@@ -143,8 +142,8 @@ class _Pool(SimilaritySampler):
         switches = states & ~same_values(own_values, other_values)
         draws = np.ones(switches.shape)
         pairs = np.nonzero(switches.any(axis=2))
-        both = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
-        draws[pairs] = uniform(self.seed, [one + two for one, two in both], len(some))
+        contents = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
+        draws[pairs] = uniform(self.seed, [one + two for one, two in contents], len(some))
         switched = np.where(switches & (draws < self.step), other_values, own_values)
         similar[:, :, some] = np.where(states, switched, similar[:, :, some])
         similar[:, :, self.fixed] = own[:, :, self.fixed]
@@ -156,8 +155,8 @@ class _Pool(SimilaritySampler):
         rows, places = self._candidates(E)
         squared = np.zeros(len(rows))
         # One coordinate at a time: the rounding of BLAS products depends on the number of rows.
-        for mine, theirs in zip(E.T.copy(), self._coordinates, strict=True):
-            squared += (mine[rows] - theirs[places]) ** 2
+        for row_values, pool_values in zip(E.T.copy(), self._coordinates, strict=True):
+            squared += (row_values[rows] - pool_values[places]) ** 2
         close = np.flatnonzero(squared == 0)
         same = same_values(Z[rows[close]], self.pool[places[close]])
         squared[close[np.delete(same, self.fixed, axis=1).all(axis=1)]] = np.inf
