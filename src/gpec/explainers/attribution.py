@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from gpec.data import Groups
 from gpec.errors import ExplainerError, InputError
 from gpec.models import Model
 from gpec.runtime.state import Limits, Shape
@@ -53,6 +54,11 @@ class Attribution:
         """``function`` applied to each array that is not None."""
         variance, base_values = (None if part is None else function(part) for part in (self.variance, self.base_values))
         return Attribution(function(self.values), variance, base_values)
+
+    def add_groups(self, groups: Groups) -> Attribution:
+        """Attributions and variances added within groups; errors of different features are taken as independent."""
+        variance = None if self.variance is None else groups.add(self.variance)
+        return Attribution(groups.add(self.values), variance, self.base_values)
 
     def squeeze_single_output(self) -> Attribution:
         """As users see it: ``(n, d)`` and ``(n,)`` with two classes."""

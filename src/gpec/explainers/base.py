@@ -16,7 +16,6 @@ from gpec.data._background import check_background
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
 from gpec.explainers._cost import CostEstimate
-from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -171,7 +170,7 @@ class Explainer(BaseEstimator, ABC):
                 watch.first_block(time.perf_counter() - started, part.stop / (n * n_runs), n_jobs)
             answers.append(Attribution(**answer))
         joined = Attribution.join(answers)
-        return joined if self.groups_ is None else grouped(joined, self.groups_)
+        return joined if self.groups_ is None else joined.add_groups(self.groups_)
 
     def _explain_block(self, Z: FloatArray, seed: int, run: int, part: slice) -> dict[str, Any]:
         """Checked attributions of the rows ``Z[part]``, as a dict of arrays: a pure function of its arguments."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpec.errors import InputError, ParameterTypeError
-from gpec.models._lightgbm import lightgbm_output, lightgbm_predict
-from gpec.models._regression import predicts_labels, predicts_numbers, require_agreement
-from gpec.models._torch import is_module, torch_predict
-from gpec.models._xgboost import booster_output, booster_predict
+from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
-__all__ = ["is_booster", "resolve"]
+from gpec.errors import InputError, ParameterTypeError
+from gpec.models._boosters import is_booster, lightgbm_output, lightgbm_predict, xgboost_output, xgboost_predict
+from gpec.models._torch import is_module, torch_predict
+
+__all__ = ["resolve"]
 
 
 def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str]:
@@ -21,36 +20,30 @@ def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str
     if is_module(model):
         return torch_predict(model), "logit" if stated == "auto" else stated
     if is_booster(model, "xgboost"):
-        return booster_predict(model), require_agreement(stated, booster_output(model, stated), name)
+        return xgboost_predict(model), _require_agreement(stated, xgboost_output(model, stated), name)
     if is_booster(model, "lightgbm"):
-        return lightgbm_predict(model), require_agreement(stated, lightgbm_output(model, stated), name)
+        return lightgbm_predict(model), _require_agreement(stated, lightgbm_output(model, stated), name)
     if isinstance(model, type):
         raise ParameterTypeError(f"model is the class {model.__name__}; pass a fitted instance of it.")
-    if predicts_numbers(model):
+    if _predicts_numbers(model):
         predict = model.predict if hasattr(model, "predict") else model
-        return predict, require_agreement(stated, "value", name)
+        return predict, _require_agreement(stated, "value", name)
     if hasattr(model, "predict_proba"):
-        return model.predict_proba, require_agreement(stated, "probability", name)
+        return model.predict_proba, _require_agreement(stated, "probability", name)
     if callable(model):
         _refuse_pairs(model)
         return model, "probability" if stated == "auto" else stated
     remedy = ""
     if hasattr(model, "decision_function"):
         remedy = " For a model with decision_function pass model.decision_function and model_output='logit'."
-    elif predicts_labels(model):
+    elif _predicts_labels(model):
         remedy = " Its predict gives labels: pass a callable that returns probabilities."
     elif hasattr(model, "predict"):
-        return model.predict, require_agreement(stated, "value", name)
+        return model.predict, _require_agreement(stated, "value", name)
     raise ParameterTypeError(
         "model must have predict_proba or be a regressor with predict, a torch Module, an xgboost or lightgbm Booster "
         f"or a callable, got {name}.{remedy}"
     )
-
-
-def is_booster(model: Any, package: str) -> bool:
-    """Whether it is the package's Booster; the package is not imported to find out."""
-    module = sys.modules.get(package)
-    return module is not None and isinstance(model, module.Booster)
 
 
 def _refuse_pairs(model: Any) -> None:
@@ -63,3 +56,37 @@ def _refuse_pairs(model: Any) -> None:
             "model is a decision_function with one column for each pair of classes; set "
             "decision_function_shape='ovr' for one column for each class."
         )
+
+
+def _predicts_numbers(model: Any) -> bool:
+    """Whether it is a regressor, or the ``predict`` of one."""
+    if getattr(model, "__name__", None) == "predict":
+        model = getattr(model, "__self__", None)
+    return _is(is_regressor, model) and not hasattr(model, "predict_proba")
+
+
+def _predicts_labels(model: Any) -> bool:
+    """Whether it is a scikit-learn estimator whose ``predict`` gives labels."""
+    return any(_is(kind, model) for kind in (is_classifier, is_clusterer, is_outlier_detector))
+
+
+def _require_agreement(stated: str, known: str, name: str) -> str:
+    """The output of a model, detected as ``known`` and ``stated`` by the user; raise if the two contradict."""
+    if stated == "auto" or (stated == "value") == (known == "value"):
+        return known if stated == "auto" else stated
+    if stated == "value":
+        raise InputError(
+            f"model_output='value' is for regressors, and the {name} is a classifier; leave model_output='auto', or "
+            "pass a function that returns the number to explain."
+        )
+    raise InputError(
+        f"model_output={stated!r} is for classifiers, and the {name} is a regressor; leave model_output='auto', or "
+        "pass a function that returns probabilities."
+    )
+
+
+def _is(kind: Any, model: Any) -> bool:
+    try:
+        return bool(kind(model))
+    except (AttributeError, TypeError):  # not an estimator
+        return False

@@ -10,7 +10,6 @@ import numpy as np
 from gpec.data import Rows
 from gpec.errors import InputError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
-from gpec.explainers._grouped import grouped
 from gpec.explainers.base import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.gp import NOISE_FLOOR
@@ -37,7 +36,7 @@ def explain_sample(
     learned = {} if explainer is None else explainer.fitted_state()
     if inputs.given is not None:
         answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
-        answer = grouped(answer, context.groups)
+        answer = answer.add_groups(context.groups)
         U, source = noise_variance(context.settings.noise, answer, None, rows, context.seed)
         _check_noise_size(answer, U, context.settings)
         adds_up_to = _sum_of(answer, explained, model)

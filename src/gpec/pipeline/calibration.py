@@ -12,7 +12,6 @@ from gpec._validation import check_finite_array
 from gpec.data import Rows
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
-from gpec.explainers._grouped import grouped
 from gpec.explainers.attribution import check_attribution
 from gpec.intervals.conformal import Calibration, ConformityScores
 from gpec.intervals.normalizer import ResidualNormalizer
@@ -63,7 +62,7 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     values = check_finite_array("attributions", attributions)
     context = fitted.context
     answer = check_attribution(Attribution(values), n, context.schema.n_features, context.model, given=True)
-    return grouped(answer, context.groups)
+    return answer.add_groups(context.groups)
 
 
 def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:

@@ -1,0 +1,77 @@
+"""Calls of XGBoost and LightGBM Boosters, and what they return."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpec.errors import InputError
+
+__all__ = ["is_booster", "lightgbm_output", "lightgbm_predict", "xgboost_output", "xgboost_predict"]
+
+_PROBABILITIES = ("binary", "cross_entropy", "multiclass")
+_REGRESSIONS = (
+    "regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie",
+)  # fmt: skip
+
+
+def is_booster(model: Any, package: str) -> bool:
+    """Whether it is the package's Booster; the package is not imported to find out."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(model, module.Booster)
+
+
+def xgboost_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
+    import xgboost
+
+    def predict(rows: Any) -> npt.NDArray[Any]:
+        names = booster.feature_names if isinstance(rows, np.ndarray) else None
+        categorical = not isinstance(rows, np.ndarray)
+        matrix = xgboost.DMatrix(rows, feature_names=names, enable_categorical=categorical)
+        return np.asarray(booster.predict(matrix))
+
+    return predict
+
+
+def xgboost_output(booster: Any, stated: str = "auto") -> str:
+    objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
+    outputs = {"binary:logistic": "probability", "multi:softprob": "probability", "binary:logitraw": "logit"}
+    if objective.startswith(("reg:", "count:", "survival:")):
+        return "value"
+    if objective not in outputs and (stated != "value" or objective.startswith(("binary:", "multi:"))):
+        raise InputError(
+            f"The Booster has the objective {objective!r}; gpec needs one of {sorted(outputs)}, one for regression "
+            "(reg:, count:, survival:), or a callable that returns probabilities or, with model_output='value', values."
+        )
+    return outputs.get(objective, "value")
+
+
+def lightgbm_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
+    names = booster.feature_name()
+
+    def predict(rows: Any) -> npt.NDArray[Any]:
+        if isinstance(rows, pd.DataFrame) and set(rows.columns) == set(names):
+            rows = rows[names]  # the Booster uses the position of columns, not their names
+        return np.asarray(booster.predict(rows))
+
+    return predict
+
+
+def lightgbm_output(booster: Any, stated: str = "auto") -> str:
+    lines = booster.model_to_string(num_iteration=1).splitlines()
+    named = [line.removeprefix("objective=").split()[0] for line in lines if line.startswith("objective=")]
+    objective = named[0] if named else "custom"
+    if objective in _REGRESSIONS:
+        return "value"
+    if objective not in _PROBABILITIES and (stated != "value" or objective.startswith("multiclass")):
+        raise InputError(
+            f"The Booster has the objective {objective!r}; gpec needs one of {list(_PROBABILITIES)}, one for "
+            "regression, or a callable that returns probabilities or, with model_output='value', numbers."
+        )
+    return "probability" if objective in _PROBABILITIES else "value"
