@@ -13,9 +13,7 @@ from gpec._validation import check_choice, check_count, check_level, check_posit
 from gpec.distributed._frames import explain_lazily, is_dask
 from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
-from gpec.pipeline.acquisition import Refinement
 from gpec.pipeline.attributions import explain_sample
-from gpec.pipeline.boundary import sample_boundary
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit, seed_of
 from gpec.pipeline.explain import (
@@ -29,11 +27,11 @@ from gpec.pipeline.explain import (
 )
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedGPEC
 from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterior
-from gpec.pipeline.refine import mean_width, refined
+from gpec.pipeline.refine import Refinement, mean_width, refined
 from gpec.pipeline.restore import objects_of, restore
 from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
 from gpec.pipeline.rows import explained_rows
-from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_rows_to_explain
+from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_boundary, sample_rows_to_explain
 from gpec.pipeline.settings import Settings
 from gpec.runtime import archive
 from gpec.runtime.progress import Clock

@@ -8,7 +8,7 @@ from gpec.data import Rows
 from gpec.errors import InputError, NotFittedError
 from gpec.gp import ExactPosterior, Parameters
 from gpec.kernels import RBF, Matern, Output
-from gpec.pipeline.acquisition import choose_rows
+from gpec.pipeline.refine import choose_rows
 from gpec.similar import MeasurementError, NearestRows
 
 

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.gp import fit_parameters, learn_kernel
-from gpec.gp._by_feature import each_feature
+from gpec.gp.learning import each_feature
 from gpec.kernels import RBF, WEG, Kernel, Matern, Output, Own, Rest
 
 POINTS = np.random.default_rng(100).normal(size=(60, 3))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from scipy.optimize import brentq
 
-from gpec.pipeline.cached_model import with_cache
+from gpec.boundary import BoundarySample
+from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
+from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitInputs
+from gpec.pipeline.fitted import ModelFingerprint
 from gpec.runtime.blocks import Execution
+from gpec.runtime.checkpoint import different_work
 from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
-__all__ = ["fit_similarity", "keep_rows", "sample_rows_to_explain"]
+__all__ = ["fit_similarity", "keep_rows", "sample_boundary", "sample_rows_to_explain", "with_cache"]
 
 _POOL = 10_000  # rows from which fewer than as many are drawn; ten times as many as more rows
 _OUTPUT_BINS = 10
@@ -64,3 +70,46 @@ def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatA
         return pool
     order = stream(inputs.context.seed, "kept rows").permutation(len(inputs.rows))
     return inputs.rows[order[:_KEPT_ROWS]]
+
+
+def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, now: Execution) -> BoundarySample:
+    """Points on the decision boundary, sampled or as given."""
+    context, sampler, cache = inputs.context, inputs.sampler, now.cache
+    settings, seed = context.settings, context.seed
+    try:
+        if isinstance(sampler, BoundarySample):
+            sampler.require_on_boundary(context.model, seed)
+            return sampler
+        model = with_cache(context.model, "boundary", now)
+        sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
+    except (BoundaryNotFoundError, ModelMismatchError):
+        context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so
+        raise
+    if cache is not None and cache.resumed:  # the stored answers may come from another model
+        try:
+            sample.require_on_boundary(context.model, seed)
+        except (InputError, ModelMismatchError) as error:
+            raise different_work(cache.folder, "the model") from error
+    return sample
+
+
+def with_cache(model: Model, stage: str, now: Execution) -> Model:
+    """The model, which has been called before, with the cache of ``now`` around its calls.
+
+    It counts all rows; the model itself counts only those that were not in the cache.
+    """
+    return model if now.cache is None else _CachedModel(model, stage, now)
+
+
+class _CachedModel(Model):
+    def __init__(self, model: Model, stage: str, now: Execution) -> None:
+        vars(self).update(vars(model))
+        self._model, self._stage, self._now = model, stage, now
+        self._count = copy(self._count)
+
+    def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
+        self._count.n_calls += 1
+        self._count.n_rows += len(Z)
+        cached = self._now.cached(self._stage, lambda _: {"scores": self._model._call(Z, start, total)}, Z)
+        scores: FloatArray = cached(slice(0, len(Z)))["scores"]
+        return scores.copy()
