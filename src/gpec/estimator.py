@@ -260,8 +260,15 @@ class GPEC(BaseEstimator):
                 with clock("gp"):  # K, (K + U)^-1
                     posterior = fit_posterior(context, kernel, explained, observations, output)
                 output_models.append(OutputModel(graph, kernel, posterior))
-            pool = keep_rows(inputs, similarity)
-            fitted = Fitted(context, model_fingerprint, boundary, observations, tuple(output_models), pool, similarity)
+            fitted = Fitted(
+                context=context,
+                model_fingerprint=model_fingerprint,
+                boundary=boundary,
+                observations=observations,
+                output_models=tuple(output_models),
+                pool=keep_rows(inputs, similarity),
+                similarity=similarity,
+            )
             with clock("calibration"):
                 fitted = replace(loo_calibrate(fitted, now), fingerprints=earlier.fingerprints)
             context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.pipeline.rows import add_effects, make_rows
 from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
+from gpec.runtime.state import MAY_BE_MISSING, Key, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
 __all__ = [
     "Fitted",
+    "Learned",
     "ModelFingerprint",
     "Observations",
     "OutputModel",
@@ -66,7 +67,7 @@ class ModelFingerprint:
 class Observations:
     """Explained rows, their attributions, and the noise variance ``U (n, d, c)`` used for them."""
 
-    sample: ExplainedSample
+    sample: Annotated[ExplainedSample, Key("draw")]
     attribution: Attribution
     U: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
     source: str  # of the noise
@@ -92,8 +93,25 @@ class SavedOutput:
     tasks: Tasks | None
 
 
-@dataclass(frozen=True, eq=False)
-class SavedFit:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Learned:
+    """What ``fit`` learned and a file holds as it is."""
+
+    model_fingerprint: ModelFingerprint
+    boundary: BoundarySample
+    observations: Annotated[Observations, Key("observation")]
+    pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # rows of ``fit``, encoded: all of them, or some
+    similarity: SimilaritySampler | None = None
+    normalizer: ResidualNormalizer | None = None  # where values are harder to predict than the posterior says
+    calibration: Calibration = field(default_factory=Calibration)
+    loo_r2: float | None = None  # R2 of the value on left-out rows
+
+    def learned(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(Learned)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedFit(Learned):
     """What a file holds of a :class:`Fitted`."""
 
     settings: dict[str, Any]
@@ -101,15 +119,7 @@ class SavedFit:
     schema: Schema
     background: Annotated[FloatArray, Shape("b", "column"), MAY_BE_MISSING]
     seed: Annotated[int, Limits(least=0)]
-    model_fingerprint: ModelFingerprint
-    boundary: BoundarySample
-    observations: Observations
     output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
-    pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # written once, if it is that of similar rows
-    similarity: SimilaritySampler | None
-    normalizer: ResidualNormalizer | None
-    calibration: Calibration
-    loo_r2: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,20 +150,12 @@ class OutputModel:
         return {"weight": tasks.weight, "nats": tasks.log_evidence - tasks.log_evidence_independent}
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fitted(Learned):
     """All that ``fit`` learned."""
 
     context: FitContext
-    model_fingerprint: ModelFingerprint
-    boundary: BoundarySample
-    observations: Observations
     output_models: tuple[OutputModel, ...]
-    pool: FloatArray  # rows of ``fit``, encoded: all of them, or some
-    similarity: SimilaritySampler | None = None  # what similar rows are
-    normalizer: ResidualNormalizer | None = None  # where values are harder to predict than the posterior says
-    calibration: Calibration = field(default_factory=Calibration)
-    loo_r2: float | None = None  # R2 of the value on left-out rows
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
 
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
@@ -162,21 +164,15 @@ class Fitted:
     def saved(self) -> SavedFit:
         """Everything but the model and the explainer."""
         context, seen = self.context, self.observations
+        observations = replace(seen, attribution=replace(seen.attribution, variance=seen.U))
         return SavedFit(
-            context.settings.state(),
-            context.model.output,
-            context.schema,
-            context.background,
-            context.seed,
-            self.model_fingerprint,
-            self.boundary,
-            replace(seen, attribution=replace(seen.attribution, variance=seen.U)),
-            tuple(output_model.saved() for output_model in self.output_models),
-            self.pool,
-            self.similarity,
-            self.normalizer,
-            self.calibration,
-            self.loo_r2,
+            **{**self.learned(), "observations": observations},
+            settings=context.settings.state(),
+            model_output=context.model.output,
+            schema=context.schema,
+            background=context.background,
+            seed=context.seed,
+            output_models=tuple(output_model.saved() for output_model in self.output_models),
         )
 
     def identity(self) -> dict[str, str]:

@@ -39,18 +39,8 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     similarity, again = saved.similarity, make_similar(settings.similar)
     if isinstance(similarity, FunctionOfRows) and isinstance(again, SimilarFunction):
         similarity = similarity.with_function(again.function)
-    return Fitted(
-        context,
-        saved.model_fingerprint,
-        saved.boundary,
-        observations,
-        tuple(output_models),
-        saved.pool,
-        similarity,
-        saved.normalizer,
-        saved.calibration,
-        saved.loo_r2,
-    )
+    learned = {**saved.learned(), "similarity": similarity}
+    return Fitted(**learned, context=context, output_models=tuple(output_models))
 
 
 def objects_of(saved: SavedFit) -> dict[str, Any]:
