@@ -165,7 +165,7 @@ def test_a_server_that_dies_during_the_fit(folder, impatient, command):
         if dead.exit_code == 0:
             break
         assert "Finished work is kept in" in dead.stderr.splitlines()[-1]
-        assert f"{out}.partial; the same command goes on" in dead.stderr.splitlines()[-1]
+        assert f"{out}.partial; run the same command to resume." in dead.stderr.splitlines()[-1]
         assert not (folder / out).exists()
         done += 1
     assert done >= 2

@@ -162,7 +162,7 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
         pytest.raises(ClusterError, match=rf"The scheduler at {address} was lost; start the cluster again") as caught,
     ):
         explain_parquet(slow, many, tmp_path / "lost", scheduler=address, attribution="posterior")
-    assert re.match(r"\d+ of 10 partitions are done and kept in .*; resume=True", caught.value.__notes__[0])
+    assert re.match(r"\d+ of 10 partitions are done and kept in .*; pass resume=True", caught.value.__notes__[0])
     assert not [record for record in caplog.records if record.exc_info]  # no traceback before the sentence
     kept = contents(tmp_path / "lost")
     assert 0 < len(kept) < 10
