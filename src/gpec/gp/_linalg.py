@@ -7,7 +7,7 @@ A covariance ``A = K + diag(h)`` of the attributions at ``N`` explained rows has
     solve(v)         A^-1 v
     diag_inv()       the diagonal of A^-1
     reduction(cross) k(x, X) A^-1 k(X, x): by how much the attributions lower the prior variance at rows x
-    factor(cross)    V, in signed parts, with k(x, X) A^-1 k(X, x') = V V'
+    factor(cross)    V with k(x, X) A^-1 k(X, x') = V V', a VarianceFactor
     weights(v)       the coefficients c with cross.k @ c = k(x, X) A^-1 v
 
 Vectors ``v`` are columns in the coordinates of the covariance, to which ``coordinates`` converts values at the rows.
@@ -183,7 +183,7 @@ class _LowRank(Covariance):
         """``S^-1 Z' D^-1 v``."""
 
     @abstractmethod
-    def shrunk(self, Z: FloatArray) -> FloatArray:
+    def inv_quad_S(self, Z: FloatArray) -> FloatArray:
         """``z S^-1 z'`` of each row of ``Z``."""
 
     def inv_quad(self, u: FloatArray, v: FloatArray) -> FloatArray:
@@ -193,7 +193,7 @@ class _LowRank(Covariance):
         return np.asarray((v - self.gram.Z @ self.weights(v)) / self.h)
 
     def diag_inv(self) -> FloatArray:
-        return np.asarray((1.0 - self.shrunk(self.gram.Z) / self.h) / self.h)
+        return np.asarray((1.0 - self.inv_quad_S(self.gram.Z) / self.h) / self.h)
 
 
 class LowRankSpectral(_LowRank):
@@ -207,7 +207,7 @@ class LowRankSpectral(_LowRank):
         V = self.gram.V
         return np.asarray(V @ (self.w * (V.T @ (self.gram.Z.T @ v))))
 
-    def shrunk(self, Z: FloatArray) -> FloatArray:
+    def inv_quad_S(self, Z: FloatArray) -> FloatArray:
         return np.asarray(self.gram.project(Z) ** 2 @ (self.h * self.w))
 
     def reduction(self, cross: CrossCovariance) -> FloatArray:
@@ -227,9 +227,9 @@ class LowRankCholesky(_LowRank):
     def weights(self, v: FloatArray) -> FloatArray:
         return np.asarray(cho_solve((self.R, True), self.gram.Z.T @ (v / self.h)))
 
-    def shrunk(self, Z: FloatArray) -> FloatArray:
-        white = solve_triangular(self.R, Z.T, lower=True)
-        return np.asarray(np.einsum("ij,ij->j", white, white))[:, None]
+    def inv_quad_S(self, Z: FloatArray) -> FloatArray:
+        whitened = solve_triangular(self.R, Z.T, lower=True)
+        return np.asarray(np.einsum("ij,ij->j", whitened, whitened))[:, None]
 
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
         return VarianceFactor((1.0, cross.k), (-1.0, solve_triangular(self.R, cross.k.T, lower=True).T))
@@ -272,7 +272,7 @@ class FlatMean:
         return np.asarray(self.A.weights(self.A.ones))
 
     def prepare(self) -> None:
-        """Compute all that predictions need, so that the explained rows can be forgotten."""
+        """Compute now what predictions need, before the memory of the explained rows is freed."""
         self._weights_of_mean  # noqa: B018
 
     def gap(self, cross: CrossCovariance) -> FloatArray:
@@ -286,13 +286,14 @@ class FlatMean:
 
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
         """The same between rows, for one column."""
-        V, one = self.A.factor(cross, column), [column % len(self.precision)]
-        return (
-            self._less_mean(V, 1.0 - cross.k @ self._weights_of_mean[:, one], self.precision[one]) if self.free else V
-        )
+        V: VarianceFactor = self.A.factor(cross, column)
+        if not self.free:
+            return V
+        one = [column % len(self.precision)]  # all columns may share one covariance
+        return self._add_mean(V, 1.0 - cross.k @ self._weights_of_mean[:, one], self.precision[one])
 
-    def _less_mean(self, V: VarianceFactor, gap: FloatArray, precision: FloatArray) -> VarianceFactor:
-        """The factor with the uncertainty of the mean."""
+    def _add_mean(self, V: VarianceFactor, gap: FloatArray, precision: FloatArray) -> VarianceFactor:
+        """The factor with the uncertainty of the mean, which lowers the reduction."""
         return VarianceFactor(*V.parts, (-1.0, gap / np.sqrt(precision)))
 
     def diag(self) -> FloatArray:
@@ -334,7 +335,7 @@ class Kronecker(FlatMean):
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
         of_column = self.back[column]
         V = VarianceFactor((1.0, cross.projected * np.sqrt(self.A.squared @ of_column**2)))
-        return self._less_mean(V, self.gap(cross) * of_column, self.precision) if self.free else V
+        return self._add_mean(V, self.gap(cross) * of_column, self.precision) if self.free else V
 
     def leave_one_out(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         residual, variance = super().leave_one_out(y @ self.W)
@@ -355,7 +356,7 @@ class JointFlatMean(FlatMean):
         self.unit = solve_triangular(cholesky(W.T @ W, lower=True), np.eye(d), lower=True)  # R^-1
         A.ones = W @ self.unit.T
         super().__init__(A, free)
-        self._white = A.whiten(np.asarray(np.kron(T, np.eye(N)), dtype=np.float64))
+        self._whitened = A.whiten(np.asarray(np.kron(T, np.eye(N)), dtype=np.float64))
 
     def residual(self, v: FloatArray) -> FloatArray:
         return np.asarray(v - (self.A.ones * self.mean(v)).sum(axis=1, keepdims=True))
@@ -372,11 +373,11 @@ class JointFlatMean(FlatMean):
 
     def factor(self, cross: CrossCovariance, column: int = 0) -> VarianceFactor:
         N = cross.k.shape[1]
-        return self._projected(cross.k @ self._white[:, column * N : (column + 1) * N].T, self.unit[:, column])
+        return self._projected(cross.k @ self._whitened[:, column * N : (column + 1) * N].T, self.unit[:, column])
 
     def _projected(self, V: FloatArray, unit: FloatArray | float) -> VarianceFactor:
         factor = VarianceFactor((1.0, V))
-        return self._less_mean(factor, unit - V @ self.A.ones, self.precision) if self.free else factor
+        return self._add_mean(factor, unit - V @ self.A.ones, self.precision) if self.free else factor
 
     def leave_one_out(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """All features of a row are left out together, so that blocks of ``P`` take the place of its diagonal."""
