@@ -13,7 +13,7 @@ from gpec._validation import check_choice, check_count, check_level, check_posit
 from gpec.distributed._frames import explain_lazily, is_dask
 from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
-from gpec.pipeline.attributions import explain_sample
+from gpec.pipeline.attributions import detect_sum, explain_sample
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit, seed_of
 from gpec.pipeline.explain import (
@@ -243,13 +243,14 @@ class GPEC(BaseEstimator):
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
             context, now = inputs.context, settings.execution(cache)
             sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, now), fit_similarity(inputs)
-            explained = explained_rows(context, sample, [context.kernel])
             with clock("boundary"):  # M
                 boundary = earlier.boundary
                 if boundary is None:
                     boundary = sample_boundary(inputs, model_fingerprint, now)
             with clock("explainer"):  # E, U
-                observations = explain_sample(inputs, sample, explained, earlier.observations, now)
+                observations = explain_sample(inputs, sample, earlier.observations, now)
+                explained = explained_rows(context, sample, [context.kernel])
+                observations = detect_sum(observations, explained, context.model)
             output_models: list[OutputModel] = []
             for output in range(context.model.n_outputs):
                 with clock("geometry"):  # d_geo
@@ -314,11 +315,11 @@ class GPEC(BaseEstimator):
         Z = fitted.context.schema.encode(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
         with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
-            now, shows_answers = settings.execution(cache), fitted.similarity is not None
-            rows = fitted.rows(Z, n_jobs=settings.n_jobs, outputs=shows_answers)
+            now = settings.execution(cache)
             with clock("explainer"):  # E
                 answer = explain_rows(fitted, Z, now) if attribution == "explainer" else None
             with clock("gp"):  # k (K + U)^-1 k
+                rows = fitted.rows(Z, n_jobs=now.n_jobs, outputs=fitted.similarity is not None)
                 if fitted.similarity is None:
                     found = latent(fitted, rows, answer, now)
                 elif answer is None:
@@ -359,8 +360,7 @@ class GPEC(BaseEstimator):
         Z = fitted.context.schema.encode(X)
         given = check_given(fitted, attributions, len(Z))
         with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache:
-            rows = fitted.rows(Z, n_jobs=settings.n_jobs)
-            calibration = calibrate_on(fitted, rows, given, settings.execution(cache))
+            calibration = calibrate_on(fitted, Z, given, settings.execution(cache))
         self._fitted = replace(fitted, calibration=calibration)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,13 @@ from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
-__all__ = ["explain_sample", "run_explainer"]
+__all__ = ["detect_sum", "explain_sample", "run_explainer"]
 
 _LARGEST_NOISE = 1e30  # in squared attributions
 
 
 def explain_sample(
-    inputs: FitInputs, sample: ExplainedSample, explained: Rows, known: Observations | None, now: Execution
+    inputs: FitInputs, sample: ExplainedSample, known: Observations | None, now: Execution
 ) -> Observations:
     """The attributions of the rows to explain, and their noise; ``known`` ones are not computed again."""
     context, rows = inputs.context, sample.rows
@@ -39,8 +40,7 @@ def explain_sample(
         answer = answer.add_groups(context.groups)
         U, source = noise_variance(context.settings.noise, answer, None, rows, context.seed)
         _check_noise_size(answer, U, context.settings)
-        adds_up_to = _sum_of(answer, explained, model)
-        return Observations(sample, answer, U, source, "as given", learned, given=True, adds_up_to=adds_up_to)
+        return Observations(sample, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     answer = _answer_unknown(context, explainer, rows, known, now)
@@ -49,10 +49,7 @@ def explain_sample(
     similar = None
     if known is not None and np.array_equal(known.rows, rows[: len(known.rows)]):
         similar = known.similar_values  # of the first rows, which are the same
-    adds_up_to = _sum_of(answer, explained, model)
-    return Observations(
-        sample, answer, U, source, explainer.unit, learned, similar_values=similar, adds_up_to=adds_up_to
-    )
+    return Observations(sample, answer, U, source, explainer.unit, learned, similar_values=similar)
 
 
 def _prepare(explainer: Explainer, inputs: FitInputs, now: Execution) -> None:
@@ -70,14 +67,16 @@ def _prepare(explainer: Explainer, inputs: FitInputs, now: Execution) -> None:
     explainer.restore(learned(slice(0, len(inputs.rows))))
 
 
-def _sum_of(answer: Attribution, explained: Rows, model: Model) -> str | None:
-    """What base value and attributions of every row add up to, found by trying."""
+def detect_sum(observations: Observations, explained: Rows, model: Model) -> Observations:
+    """With a note of what base value and attributions of every row add up to, found by trying."""
+    answer = observations.attribution
     if answer.base_values is None:
-        return None
+        return observations
     totals = answer.values.sum(axis=1) + answer.base_values
     outputs = model.outputs(explained.encoded) if explained.outputs is None else explained.outputs
     sums = model.kind.sums(outputs)
-    return next((name for name, sum_, tolerance in sums if np.abs(totals - sum_).max() <= tolerance), None)
+    name = next((name for name, sum_, tolerance in sums if np.abs(totals - sum_).max() <= tolerance), None)
+    return replace(observations, adds_up_to=name)
 
 
 def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:

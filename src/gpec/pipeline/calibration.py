@@ -28,11 +28,10 @@ _PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of a row's attributions
 
 
-def calibrate_on(fitted: Fitted, rows: Rows, given: Attribution | None, now: Execution) -> Calibration:
+def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: Execution) -> Calibration:
     """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
     if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
-    Z = rows.encoded
     seen = fitted.was_explained(Z)
     if seen.any():
         warnings.warn(
@@ -43,6 +42,7 @@ def calibrate_on(fitted: Fitted, rows: Rows, given: Attribution | None, now: Exe
     answer = explain_rows(fitted, Z, now) if given is None else given
     weights = np.ones(len(Z))
     fresh = not seen.any()
+    rows = fitted.rows(Z, n_jobs=now.n_jobs)
     found = value_intervals(fitted, rows, now)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     value = ConformityScores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
