@@ -42,7 +42,7 @@ NEEDS = {
     'pip install "gpec[app]"': [lambda: fitted().explain(X[:3]).to_html(FOLDER / "report.html"), app],
     'pip install "gpec[files]"': [of_file("m.onnx"), of_file("m.skops"), table("t.parquet"), table("t.feather")],
     'pip install "gpec[dask]"': [lambda: gpec.distributed.explain_parquet(fitted(), FOLDER, FOLDER / "out")],
-    'pip install "gpec[torch]"': [lambda: fitted("cxplain"), lambda: fitted("captum:Saliency"), of_file("m.pt2")],
+    'pip install "gpec[torch]"': [lambda: fitted("cxplain"), lambda: fitted("captum:Saliency")],
     'pip install "gpec[data]"': [lambda: gpec.images.superpixels(np.eye(8)), of_file("m.ubj")],
     "pip install lightgbm": [of_file("m.txt")],
     "pip install catboost": [of_file("m.cbm")],

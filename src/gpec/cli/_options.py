@@ -35,7 +35,7 @@ def _level(value: float) -> float:
 Model = Annotated[
     str,
     _model(
-        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, "
+        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, "
         "package.module:function, or the http:// address of an Open Inference Protocol server."
     ),
 ]

@@ -11,17 +11,16 @@ from typing import Any
 
 from gpec._validation import check_installed
 from gpec.errors import CorruptFileError, GPECError, InputError
-from gpec.models._exported import load_exported
 from gpec.models._onnx import OnnxModel
 from gpec.models._remote import RemoteModel
 
 __all__ = ["load_model"]
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
+_TORCH = (".pt", ".pt2", ".pth")
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _KINDS = (
-    "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, torch.export .pt2, package.module:function, "
-    "or an http:// address"
+    "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, package.module:function, or an http:// address"
 )
 
 
@@ -41,7 +40,6 @@ def load_model(
     ``model.cbm``                    a ``catboost.CatBoostClassifier`` or ``CatBoostRegressor``
     ``model.onnx``                   a function, run by onnxruntime
     ``model.skops``                  an estimator of scikit-learn, read by skops without pickle
-    ``model.pt2``                    a ``torch.nn.Module`` written by ``torch.export.save``
     ``package.module:name``          the object of this name, imported
     ``http://host/v2/models/NAME``   a function that calls a server with the Open Inference Protocol
     ``model.pkl``, ``model.joblib``  the pickled object; only with ``trust_pickle=True``
@@ -82,8 +80,11 @@ def load_model(
         return _unpickled(path, trust_pickle)
     if suffix == ".onnx":
         return OnnxModel(path, output_name)
-    if suffix == ".pt2":
-        return load_exported(path, trust_pickle=trust_pickle)
+    if suffix in _TORCH:
+        raise InputError(
+            f"{path} is a file of torch, which may run code when it is read; save the network with torch.onnx.export "
+            "and give the .onnx file, or give package.module:function, a Python function that calls the network."
+        )
     if suffix == ".skops":
         return _of_skops(path, trust_types)
     if suffix not in _READERS:
