@@ -15,6 +15,7 @@ ROOMS = [
     "errors",
     "typing",
     "_version",
+    "_interrupt",
     "_colors",
     "_numbers",
     "_validation",

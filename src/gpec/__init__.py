@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from gpec import _interrupt as _interrupt  # first: Ctrl-C during the other imports
 from gpec import (
     boundary,
     data,

@@ -1,5 +1,6 @@
 """Errors of commands: one line on stderr, and a number."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -114,6 +115,53 @@ def test_a_process_ends_with_the_number(folder):
     assert process.returncode == 1
     assert out == ""
     assert err == "gpec: There is no file nowhere.csv; give the path of a CSV, Parquet or Feather file.\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("command", ["module", "script"])
+def test_ctrl_c_while_the_program_starts(tmp_path, command):
+    """The signal comes in the middle of the imports, when none of gpec's own code is on the stack."""
+    (tmp_path / "gpec").write_text("from gpec.cli import app\napp()\n")  # as the installed command
+    (tmp_path / "scipy.py").write_text(
+        "import pathlib, time\npathlib.Path(__file__).with_suffix('.imported').touch()\ntime.sleep(60)\n"
+    )
+    words = ["-m", "gpec"] if command == "module" else [str(tmp_path / "gpec")]
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, *words, "--version"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    end = time.monotonic() + 60
+    while not (tmp_path / "scipy.imported").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == ""
+
+
+def test_a_module_that_raises_when_it_is_imported(folder):
+    for content, reason in [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def (", r"SyntaxError: invalid syntax (faulty.py, line 1)"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ]:
+        sys.modules.pop("faulty", None)
+        importlib.invalidate_caches()
+        (folder / "faulty.py").write_text(content)
+        result = explain("--out", "e.csv", model="faulty:rate")
+        assert result.exit_code == 1
+        assert the_line(result) == f"gpec: faulty:rate cannot be imported: its module raised {reason}."
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_text_that_is_not_utf_8(folder, encoding):
+    (folder / "new.csv").write_bytes("income,debt,age,größe\n1,2,3,4\n".encode(encoding))
+    result = explain("--out", "e.csv")
+    assert result.exit_code == 1
+    assert "new.csv is not UTF-8 text" in the_line(result)
 
 
 SLOW = """

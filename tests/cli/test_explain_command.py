@@ -1,5 +1,6 @@
 """``gpec fit`` and ``gpec explain`` give what the Python calls give."""
 
+import csv
 import importlib.util
 import json
 import sys
@@ -44,6 +45,22 @@ def test_tables_are_those_of_the_python_call(folder, ending):
     assert sorted(
         path.name for path in folder.iterdir() if path.suffix != ".py" and path.name != "__pycache__"
     ) == sorted([f"e{ending}", "new.csv", "train.csv"])
+
+
+def test_cells_that_a_spreadsheet_would_run(folder):
+    """With --safe-csv they are texts; numbers, also negative ones, stay numbers."""
+    names = ["=1+1", "+x", "-x", "@sum", "\tx", "\rx", "plain", "'=1", "7", "x=1", " =1", "x"]
+    table(12, 1).assign(who=names).to_csv("new.csv", index=False, quoting=csv.QUOTE_ALL)
+    assert explain("--out", "plain.csv", "--index", "who").exit_code == 0
+    assert explain("--out", "safe.csv", "--index", "who", "--safe-csv").exit_code == 0
+    plain, safe = (pd.read_csv(name, dtype={"row": str}, keep_default_na=False) for name in ("plain.csv", "safe.csv"))
+    assert "=1+1" in set(plain["row"])
+    assert list(safe["row"].unique()) == [f"'{name}" for name in names[:6]] + names[6:]
+    pd.testing.assert_frame_equal(safe.drop(columns="row"), plain.drop(columns="row"))
+    assert (safe["value"] < 0).any()
+    result = explain("--out", "e.json", "--safe-csv")
+    assert result.exit_code == 2
+    assert "--safe-csv" in result.stderr
 
 
 def test_json_says_what_the_intervals_promise(folder):

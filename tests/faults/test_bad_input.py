@@ -124,6 +124,14 @@ FRAMES = {
     "complex": (frame(a=rows()[:, 0] + 1j), ["'a'", "complex"]),
     "two of a name": (pd.concat([frame(), frame()], axis=1), ["'a'", "name"]),
     "no columns": (frame()[[]], ["0 columns"]),
+    "lists": (frame(a=pd.Series([[1, 2]] * 20)), ["'a'", "unhashable type: 'list'"]),
+    "some lists": (frame(a=pd.Series([1.0, [2.0]] * 10)), ["'a'", "unhashable type: 'list'"]),
+    "dictionaries": (frame(a=pd.Series([{"x": 1}] * 20)), ["'a'", "unhashable type: 'dict'"]),
+    "text that is not UTF-8": (frame(a=pd.Series(["u", "\udcff"] * 10, dtype=object)), ["'a'", "not UTF-8"]),
+    "a name that is not UTF-8": (
+        frame().set_axis(pd.Index(["a", "b\udcff", "c"], dtype=object), axis=1),
+        ["column name", "not UTF-8"],
+    ),
 }
 
 
@@ -131,6 +139,34 @@ FRAMES = {
 def test_frames_of_fit(make, model, case):
     table, words = FRAMES[case]
     assert_refused(lambda: make(model).fit(table), "X", words, model)
+
+
+@pytest.mark.parametrize("kind", ["struct", "list", "map"])
+def test_nested_columns_of_arrow(make, model, kind):
+    pa = pytest.importorskip("pyarrow")
+    nested = {
+        "struct": pa.array([{"x": 1}] * 20),
+        "list": pa.array([[1, 2]] * 20),
+        "map": pa.array([[("k", 1)]] * 20, pa.map_(pa.string(), pa.int8())),
+    }[kind]
+    table = pa.table({"a": rows()[:, 0], "b": nested})
+    assert_refused(lambda: make(model).fit(table), "X", ["'b'", "unhashable"], model)
+    column = pd.Series(nested, dtype=pd.ArrowDtype(nested.type))
+    assert_refused(lambda: make(model).fit(frame(b=column)), "X", ["'b'", "not numeric"], model)
+
+
+def test_lists_where_fit_had_categories(make, counting):
+    model = counting(lambda X: 1 / (1 + np.exp(-3 * X["b"].to_numpy(float))))
+    g = make(model, lambda X: np.zeros(X.shape)).fit(frame(a=["u", "v"] * 10))
+    assert_refused(lambda: g.explain(frame(a=pd.Series([["u"]] * 20))), "X", ["'a'", "unhashable"], model)
+
+
+def test_no_images(make, counting):
+    images = np.random.default_rng(0).normal(size=(30, 2, 3))
+    model = counting(lambda X: 1 / (1 + np.exp(-3 * X[:, 0, 0])))
+    assert_refused(lambda: make(model).fit(images[:0]), "X", ["0 rows"], model)
+    g = make(model, lambda X: X).fit(images)
+    assert_refused(lambda: g.explain(images[:0]), "X", ["0 rows"], model)
 
 
 # Frames with missing values: the model that cannot take them says so on its first call, and the message tells where.

@@ -178,6 +178,7 @@ FAULTS = {
     "objects": (lambda X, p: p.astype(object), "not an array of numbers"),
     "complex": (lambda X, p: p + 0j, "not an array of numbers"),
     "a dict": (lambda X, p: {"p": p}, "returned a dict"),
+    "masked": (lambda X, p: np.ma.array(p, mask=p == p[len(p) // 2]), "returned a MaskedArray .* masked values"),
     "ragged": (lambda X, p: [[0.1], [0.1, 0.2]], "returned a list"),
     "three dimensions": (lambda X, p: p[:, :, None], "returned shape"),
     "a number": (lambda X, p: 0.5, "returned shape"),
@@ -296,6 +297,7 @@ BAD_EXPLAINERS = {
     "NaN": (lambda X: np.full(X.shape, np.nan), "has nan at row 0, feature 0"),
     "wrong shape": (lambda X: X[:, :2], "has shape"),
     "nothing": (lambda X: None, "it is None"),
+    "masked": (lambda X: np.ma.masked_array(X, X.mean() < X), "it has masked values"),
     "negative variance": (lambda X: (X, -np.ones(X.shape)), "negative"),
 }
 

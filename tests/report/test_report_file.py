@@ -362,3 +362,22 @@ def test_a_missing_package_names_the_command(tmp_path, monkeypatch, name):
 def test_texts_that_no_encoding_knows(written):
     page = written(explanation(feature_names=["\ud800", "b", "c"]), title="\ud800")
     assert json.dumps(page.data["features"][0]) == '"\\ud800"'
+
+
+def test_images(written):
+    """Pixels are features; similar images are listed, too."""
+    images = np.random.default_rng(0).normal(size=(40, 2, 3))
+    g = gpec.GPEC(
+        lambda X: 1 / (1 + np.exp(-3 * X[:, 0, 0])),
+        lambda X: X,
+        n_boundary=20,
+        n_explained=10,
+        random_state=0,
+        progress=False,
+    ).fit(images)
+    e = g.explain(images[:4])
+    alone, page = written(e).data, written(e, gpec=g).data
+    assert alone["features"] == page["features"] == [f"x{j}" for j in range(6)]
+    similar = g.similar_rows(images[:4])
+    shown = [[float(text) for text in column["texts"]] for column in page["similar"]["columns"]]
+    np.testing.assert_allclose(np.transpose(shown), similar.reshape(len(similar), -1), rtol=0.01, atol=0.01)

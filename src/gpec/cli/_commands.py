@@ -91,7 +91,9 @@ def explain(
     if whole_folder:
         explain_folder(run, data, out, options)
         return
-    e = run.explain(data, out, options)
+    if options.safe_csv and out.suffix.lower() != ".csv":
+        raise typer.BadParameter(f"this is for .csv files, and {out} is none.", param_hint="--safe-csv")
+    e = run.explain(data, out, options, safe_csv=options.safe_csv)
     typer.echo(f"Wrote {out}: {e.shape[0]:,} rows x {e.shape[1]:,} features.\n{e.statement()}")
 
 

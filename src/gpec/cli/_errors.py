@@ -43,6 +43,8 @@ class _Commands(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":
                 raise
             raise _wrong_usage(error, ctx) from error
+        except KeyboardInterrupt as stop:
+            raise typer.Exit(130) from stop
 
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():

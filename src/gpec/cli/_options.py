@@ -133,6 +133,10 @@ class FolderOptions(ExplainOptions):
         Literal["raise", "keep"],
         _folder(help="What to do about a row that cannot be explained: stop, or write the reason beside it."),
     ] = "raise"
+    safe_csv: Annotated[
+        bool,
+        _run("--safe-csv", help="In a .csv file, put ' before texts that a spreadsheet would run as a formula."),
+    ] = False
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

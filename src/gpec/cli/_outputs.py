@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import typer
@@ -21,6 +23,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     ".csv": (), ".json": (), ".gpec": (),
     ".html": ("app", "jinja2", "plotly"), ".parquet": ("files", "pyarrow"), ".feather": ("files", "pyarrow"),
 }  # fmt: skip
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell starts that a spreadsheet runs
 
 
 def check_out(out: Path, *kinds: str) -> Path:
@@ -39,7 +42,7 @@ def check_out(out: Path, *kinds: str) -> Path:
     return out
 
 
-def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
+def write(e: Explanation, out: Path, g: GPEC | None = None, *, safe_csv: bool = False) -> None:
     """Write an explanation in the format of the file's ending."""
     kind = out.suffix.lower()
     if kind == ".gpec":
@@ -52,11 +55,19 @@ def write(e: Explanation, out: Path, g: GPEC | None = None) -> None:
         if kind == ".json":
             new.write_text(_as_json(e), encoding="utf-8")
         elif kind == ".csv":
-            e.to_frame().to_csv(new, index=False)
+            if safe_csv:  # quoted, because a bare \r would begin a new line
+                e.to_frame().map(_not_a_formula).to_csv(new, index=False, quoting=csv.QUOTE_NONNUMERIC)
+            else:
+                e.to_frame().to_csv(new, index=False)
         elif kind == ".parquet":
             _of_one_type(e.to_frame()).to_parquet(new, index=False)
         else:
             _of_one_type(e.to_frame()).to_feather(new)
+
+
+def _not_a_formula(cell: Any) -> Any:
+    """A text that a spreadsheet would run, with ' before it; anything else unchanged."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
 def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:

@@ -71,7 +71,7 @@ class CommandRun:
         with _working_in(folder, restart=self.options.restart, keep=self.options.keep):
             yield self._fitted(source, rows, folder), folder
 
-    def explain(self, data: Path, out: Path, options: ExplainOptions) -> Explanation:
+    def explain(self, data: Path, out: Path, options: ExplainOptions, *, safe_csv: bool = False) -> Explanation:
         """Explain the rows of a file, and write the result."""
         rows, source = self.tables.read(data), options.fitted
         if options.background is None and source is None:
@@ -87,7 +87,7 @@ class CommandRun:
             resumed = max(e.diagnostics["rows_resumed"].values(), default=0)
             if resumed:
                 note(f"{resumed:,} of the {len(rows):,} rows were explained already.")
-            write(e, out, g)
+            write(e, out, g, safe_csv=safe_csv)
         return e
 
     def _fitted(self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path) -> GPEC:

@@ -19,8 +19,10 @@ __all__ = [
     "MARKERS",
     "as_series",
     "categorical_columns",
+    "is_nullable",
     "marker_of",
     "missing_value",
+    "not_a_category",
     "nullable",
     "numbers",
     "same_values",
@@ -85,6 +87,11 @@ def as_series(column: Any) -> pd.Series[Any]:
     return column if isinstance(column, pd.Series) else pd.Series(column, dtype=column.dtype)
 
 
+def is_nullable(dtype: Any) -> bool:
+    """Whether numbers can be converted to this type of pandas or Arrow, whose missing values are not NaN."""
+    return hasattr(dtype, "numpy_dtype") and str(dtype) != "null[pyarrow]"
+
+
 def nullable(values: FloatArray, dtype: Any) -> Any:
     """Floats as a nullable type of pandas: the column's own if it represents them exactly, else floats."""
     absent = np.isnan(values)
@@ -96,13 +103,26 @@ def nullable(values: FloatArray, dtype: Any) -> Any:
     return floats.astype(dtype if exact else wide)
 
 
-def sorted_unique(column: pd.Series[Any]) -> npt.NDArray[Any]:
+def sorted_unique(column: pd.Series[Any], column_name: str) -> npt.NDArray[Any]:
     """The distinct values, sorted, without missing values."""
-    values = column.dropna().unique()
     try:
-        return np.asarray(pd.Index(values).sort_values())
+        values = column.dropna().unique()
+        index = pd.Index(values)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise not_a_category("X", column_name, error) from error
+    try:
+        return np.asarray(index.sort_values())
     except TypeError:  # values of mixed types cannot be compared
         return np.asarray(sorted(values, key=lambda value: (type(value).__name__, str(value))), dtype=object)
+
+
+def not_a_category(name: str, column_name: str, error: TypeError | UnicodeEncodeError) -> InputError:
+    if isinstance(error, UnicodeEncodeError):
+        return InputError(f"{name} column '{column_name}' has text that is not UTF-8 ({error}); replace those letters.")
+    return InputError(
+        f"{name} column '{column_name}' has values that cannot be categories, such as lists or dictionaries ({error}); "
+        "make a column of numbers or texts from each of their parts."
+    )
 
 
 def marker_of(column: pd.Series[Any]) -> str:

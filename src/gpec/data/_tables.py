@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -132,4 +133,6 @@ def _flattened(X: Any, name: str) -> tuple[npt.NDArray[Any], tuple[int, ...] | N
         )
     if np.iscomplexobj(array):
         raise InputError(f"{name} has complex numbers; only real numbers can be explained.")
-    return (array, None) if array.ndim == 2 else (array.reshape(len(array), -1), array.shape[1:])
+    if array.ndim == 2:
+        return array, None
+    return array.reshape(len(array), math.prod(array.shape[1:])), array.shape[1:]

@@ -50,6 +50,8 @@ def read_table(path: str | os.PathLike[str], *, index: str | None = None) -> pd.
         frame = _read(file, suffix)
     except (InputError, MissingExtraError):
         raise
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"{file} is not UTF-8 text ({error}); save it with this encoding.") from error
     except (ValueError, OSError, EOFError) as error:  # the errors of pandas and pyarrow are subclasses of these
         raise CorruptFileError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
     if not len(frame):

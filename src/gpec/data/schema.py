@@ -19,8 +19,10 @@ from gpec.data._columns import (
     MARKERS,
     as_series,
     categorical_columns,
+    is_nullable,
     marker_of,
     missing_value,
+    not_a_category,
     nullable,
     numbers,
     sorted_unique,
@@ -70,6 +72,10 @@ class Schema:
         if not columns:
             raise InputError("X has 0 columns; at least 1 is needed.")
         names = tuple(f"x{j}" for j in range(len(columns))) if labels is None else tuple(str(c) for c in labels)
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"X has a column name that is not UTF-8 text ({error}); rename it.") from error
         if len(set(names)) != len(names):
             duplicate = next(name for name in names if names.count(name) > 1)
             raise InputError(f"X has several columns named {duplicate!r}; rename them so that each has its own name.")
@@ -81,13 +87,13 @@ class Schema:
             column = as_series(columns[j])
             dtypes[j] = column.dtype
             of_type = isinstance(column.dtype, pd.CategoricalDtype)
-            categories[j] = column.cat.categories if of_type else pd.Index(sorted_unique(column))
+            categories[j] = column.cat.categories if of_type else pd.Index(sorted_unique(column, names[j]))
             if column.dtype == object:
                 markers[j] = marker_of(column)
         for j, column in enumerate(columns):
             if j not in categories and is_date(column.dtype):
                 dtypes[j], origins[j] = column.dtype, date_origin(column, names[j], "X")
-            elif j not in categories and labels is not None and hasattr(column.dtype, "numpy_dtype"):  # nullable
+            elif j not in categories and labels is not None and is_nullable(column.dtype):
                 dtypes[j] = column.dtype
         d = len(names)
         schema = cls(
@@ -254,7 +260,10 @@ class Schema:
         known = series.notna().to_numpy()
         codes = np.full(len(series), np.nan)
         if known.any():
-            codes[known] = categories.get_indexer(pd.Index(series.to_numpy()[known]))
+            try:
+                codes[known] = categories.get_indexer(pd.Index(series.to_numpy()[known]))
+            except (TypeError, UnicodeEncodeError) as error:
+                raise not_a_category(name, self.names[j], error) from error
         unknown = codes < 0
         if unknown.any():
             row = int(unknown.argmax())

@@ -118,6 +118,8 @@ def _numbers(what: str, array: Any, model: Model, error: type[ExplainerError] | 
             array = np.stack(array, axis=-1)  # one array for each class
         if array is None or np.iscomplexobj(array):
             raise TypeError("it is None" if array is None else "it is complex")
+        if np.ma.is_masked(array):
+            raise TypeError("it has masked values")
         numbers = np.array(np.asarray(array), dtype=np.float64)  # in two steps: tensors do not support a copy
     except (TypeError, ValueError, RuntimeError) as cause:  # torch raises RuntimeError for tensors with gradients
         raise error(f"{what} cannot be read as an array of real numbers: {str(cause).rstrip('.')}.") from cause

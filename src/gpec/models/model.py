@@ -262,6 +262,8 @@ class Model:
         n = len(Z)
         where, rows = f" on call {self.n_calls}", (start, start + n - 1)
         try:
+            if np.ma.is_masked(raw):
+                raise TypeError("it has masked values")
             output = np.asarray(raw)
             if output.dtype.kind not in "fiub":
                 raise TypeError(f"dtype {output.dtype}")

@@ -107,7 +107,7 @@ def _ask(
     if predicted is None:
         predicted = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
     answers = None if answer.predictions is None else with_axes(answer, answer.predictions, feature=False)
-    return predicted, np.asarray(similar, dtype=object), answers
+    return predicted, np.asarray(similar, dtype=object).reshape(len(similar), -1), answers  # images flattened
 
 
 def _chosen(content: Content, count: int) -> IntArray:
