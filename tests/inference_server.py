@@ -1,6 +1,7 @@
 """A small server of the Open Inference Protocol, that can be told to fail."""
 
 import json
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +23,14 @@ def logistic(tensors):
 
 
 class Server:
-    """What the server knows and has seen; ``fail`` may answer a request instead of the model, by its number."""
+    """What the server knows and has seen; ``fail`` may answer a request instead of the model, by its number.
+
+    Its answer is ``"hang up"``, status and content, or a function that writes to the connection itself.
+    """
 
     def __init__(self, predict=logistic, inputs=FLOATS, outputs=PROBABILITIES, fail=None):
         self.predict, self.inputs, self.outputs, self.fail = predict, inputs, outputs, fail
-        self.requests, self.connections = [], 0
+        self.requests, self.connections, self.headers = [], 0, None
         self.address = ""
 
     def infer(self, request):
@@ -47,7 +51,7 @@ class Server:
 
 
 @contextmanager
-def serving(state: Server):
+def serving(state: Server, host="127.0.0.1"):
     """The server on a free port of this machine, at ``state.address``."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,10 +72,12 @@ def serving(state: Server):
             self.wfile.write(body)
 
         def do_GET(self):
+            state.headers = self.headers
             if self.path != "/v2/models/m":
                 self.reply(404, {"error": "no such model"})
                 return
-            self.reply(200, {"name": "m", "platform": "test", "inputs": state.inputs, "outputs": state.outputs})
+            described = {"name": "m", "platform": "test", "inputs": state.inputs, "outputs": state.outputs}
+            self.reply(200, state.inputs if isinstance(state.inputs, bytes) else described)
 
         def do_POST(self):
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -80,18 +86,25 @@ def serving(state: Server):
                 state.requests.append(None)
                 self.close_connection = True
                 self.connection.close()
+            elif callable(failure):
+                state.requests.append(None)
+                self.close_connection = True
+                failure(self.connection)
             elif failure is not None:
                 state.requests.append(None)
                 self.reply(*failure)
             else:
                 self.reply(200, state.infer(request))
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Listener(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    server = Listener((host, 0), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # a connection that we closed ourselves
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    state.address = f"http://127.0.0.1:{server.server_address[1]}"
+    state.address = f"http://{f'[{host}]' if ':' in host else host}:{server.server_address[1]}"
     try:
         yield state
     finally:

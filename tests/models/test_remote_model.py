@@ -2,6 +2,7 @@
 
 import pickle
 import time
+import traceback
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,9 @@ import pytest
 
 import gpec
 from gpec.errors import InputError, ModelCallError
-from gpec.models import load_model, match_columns
+from gpec.models import _remote, load_model, match_columns
 from gpec.models._remote import RemoteModel
-from inference_server import FLOATS, Server, logistic, serving
+from inference_server import FLOATS, PROBABILITIES, Server, logistic, serving
 
 X = np.random.default_rng(0).normal(size=(90, 3))
 
@@ -164,10 +165,160 @@ def test_missing_values_are_refused():
         quick(server)(np.where(X > 1, np.nan, X))
 
 
-@pytest.mark.parametrize("address", ["http://", "ftp://host/v2/models/m", "http:///v2/models/m"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://",
+        "ftp://host/v2/models/m",
+        "http:///v2/models/m",
+        "http://host:99999/v2/models/m",
+        "http://host:0/v2/models/m",
+        "http://host:http/v2/models/m",
+        "http://[::1/v2/models/m",
+        "http://::1:8080/v2/models/m",
+        "http://a b/v2/models/m",
+        f"http://{'a' * 70}/v2/models/m",
+        "http://" + "\u00e4" * 70 + "/v2/models/m",
+    ],
+)
 def test_wrong_addresses(address):
     with pytest.raises(InputError, match="is not an address"):
-        RemoteModel(address)
+        RemoteModel(address, waits=(), timeout=1.0)
+
+
+def test_an_ipv6_address():
+    with serving(Server(), "::1") as server:
+        model = quick(server)
+        assert model.address.startswith("http://[::1]:")
+        np.testing.assert_array_equal(model(X), direct(X))
+    assert _remote._parse("http://[::1]/v2/models/m")[1:3] == ("::1", 80)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["{}/v2/models/m", "{}", "{}:99999/v2/models/m", "{}/v2/models/other", "{}/a@b", "{}/v2/models/m?key=hunter2"],
+)
+def test_credentials_are_sent_and_not_printed(address):
+    with serving(Server()) as server:
+        secret = server.address.replace("//", "//ann:hunter2@")
+        try:
+            model = RemoteModel(address.format(secret), waits=(), timeout=5.0)
+            shown = f"{model!r} {model.address}"
+        except (InputError, ModelCallError) as error:
+            shown = "".join(traceback.format_exception(error))
+        assert "hunter2" not in shown
+        assert "ann:" not in shown
+        if server.headers is not None:
+            assert server.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
+
+
+# A server that is not to be trusted
+
+
+def answer(values, shape):
+    return 200, {"outputs": [{"name": "proba", "datatype": "FP64", "shape": shape, "data": values}]}
+
+
+@pytest.mark.parametrize("outputs", [PROBABILITIES, []])
+@pytest.mark.parametrize("shape", [[2, 90], [180], [180, 1], [1, 90, 2], [-1, 2], [], [45, 4]])
+def test_an_answer_whose_first_axis_is_not_the_rows(shape, outputs):
+    failure = answer([0.5] * 180, shape)
+    with serving(Server(outputs=outputs, fail=lambda k: failure)) as server:
+        with pytest.raises(RuntimeError, match=r"gave an answer (of shape .* to 90 rows|that cannot be read)"):
+            quick(server)(X)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(("outputs", "first"), [(PROBABILITIES, True), ([], False)])
+def test_an_answer_of_another_width_than_before(outputs, first):
+    """The width is stated in the metadata, or that of the answer before."""
+    wide = answer([0.25] * 360, [90, 4])
+    with serving(Server(outputs=outputs, fail=lambda k: wide if first or k else None)) as server:
+        model = quick(server)
+        if not first:
+            model(X)
+        with pytest.raises(RuntimeError, match=r"shape \(90, 4\) to 90 rows, where \(90, 2\) was expected"):
+            model(X)
+
+
+def test_an_answer_without_end():
+    sent = []
+
+    def pour(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
+        while True:
+            connection.sendall(b"0," * 2**15)
+            sent.append(2**16)
+
+    with serving(Server(fail=lambda k: pour)) as server:
+        with pytest.raises(RuntimeError, match=r"sent more than the 1,060,096 bytes"):
+            quick(server)(X)
+        assert sum(sent) < 16 * 2**20  # with the buffers of both sockets
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])
+def test_an_answer_that_comes_byte_by_byte(begin):
+    def drip(connection):
+        connection.sendall(begin)
+        while True:
+            connection.sendall(b"1")
+            time.sleep(0.05)
+
+    with serving(Server(fail=lambda k: drip)) as server:
+        model = RemoteModel(f"{server.address}/v2/models/m", waits=(0.1, 0.1), timeout=0.5)
+        begun = time.monotonic()
+        with pytest.raises(ConnectionError, match=r"did not answer 1 tries \(timed out after 0\.5 s"):
+            model(X)
+        assert time.monotonic() - begun < 2.0
+        assert len(server.requests) == 1
+
+
+def test_an_answer_cut_short_is_tried_again():
+    def cut(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}")
+
+    with serving(Server(fail=lambda k: None if k else cut)) as server:
+        np.testing.assert_array_equal(quick(server)(X), direct(X))
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        b"null",
+        b"[" * 100_000,
+        b" " * 2**21,
+        [{"name": "a", "datatype": "FP64", "shape": ["x", 3]}],
+        [{"name": "a", "datatype": "FP64", "shape": [1e999, 3]}],
+        [{"name": "a", "datatype": "FP64", "shape": None}],
+        [{"name": "a", "datatype": "BF16", "shape": [-1, 3]}],
+        [{"name": "a", "datatype": "FP64", "shape": [-1]}] * 2,
+        3,
+    ],
+    ids=lambda inputs: str(inputs)[:30],
+)
+def test_odd_metadata(inputs):
+    words = "does not describe a model|not JSON|sent more than|cannot send|same name"
+    with serving(Server(inputs=inputs)) as server, pytest.raises(ModelCallError, match=words) as fault:
+        quick(server)
+    assert len(str(fault.value)) < 400
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("value", [10**400, "\x1b[31m" * 1000, {}], ids=["large", "text", "object"])
+def test_odd_values(value):
+    failure = answer([value] * 180, [90, 2])
+    with serving(Server(fail=lambda k: failure)) as server, pytest.raises(RuntimeError) as fault:
+        quick(server)(X)
+    assert str(fault.value).startswith(server.address)
+    assert len(str(fault.value)) < 400
+
+
+def test_words_of_a_server_are_printable():
+    server = Server(fail=lambda k: (400, {"error": "\x1b[2Jno"}))
+    with serving(server), pytest.raises(RuntimeError, match=r"status 400 \(\[2Jno\)$"):
+        quick(server)(X)
 
 
 def test_copies_connect_anew():

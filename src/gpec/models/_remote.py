@@ -1,24 +1,30 @@
 """A classifier or regressor on a server with the Open Inference Protocol, version 2 over HTTP.
 
 The client is the standard library's ``http.client``. The protocol needs only two kinds of JSON requests and a
-connection that stays open, so no package has to be installed. Redirects and proxies are not followed.
+connection that stays open, so no package has to be installed. Redirects and proxies are not followed. The server is
+not trusted: the size, the time, and the shape of its answers are limited.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
+import io
 import json
 import re
 import threading
 import time
+from functools import partial
+from math import prod
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from gpec.errors import InputError, ModelCallError
 from gpec.models._tensors import TensorSpec, choose_output, columns_of, tensors
+from gpec.runtime.deadline import Deadline, DeadlineReader
 
 __all__ = ["RemoteModel"]
 
@@ -32,6 +38,10 @@ _DTYPES: dict[str, npt.DTypeLike] = {
 }
 _RETRIED = (429, 502, 503, 504)  # worth another try
 _LONGEST_MESSAGE = 300  # characters of a server's own message that are shown
+_LARGEST = 2**20  # bytes of an answer, besides those of its values
+_BYTES_OF_VALUE = 64  # of a number in JSON, with blanks
+_MOST_VALUES = 1_000  # of a row, while it is not known how many there are
+_PIECE = 2**16
 _DEFAULT_INPUT = TensorSpec("input-0", np.float64, 2)  # for servers that do not state their inputs
 
 
@@ -45,7 +55,8 @@ class RemoteModel:
     Parameters
     ----------
     address : str
-        ``http://host:port``, or ``http://host:port/v2/models/NAME``; https too.
+        ``http://host:port``, or ``http://host:port/v2/models/NAME``; https too. ``user:password@`` before the host is
+        sent as basic authentication, and never printed.
     model_name : str, optional
         Name of the model on the server, if the address does not end with it.
     output : str, optional
@@ -53,7 +64,7 @@ class RemoteModel:
     batch_rows : int
         Largest number of rows in one request.
     timeout : float
-        Seconds to wait for an answer.
+        Seconds that one request may take, with all its repetitions.
     waits : tuple of float
         Seconds to wait before each repetition.
 
@@ -73,23 +84,31 @@ class RemoteModel:
         timeout: float = 30.0,
         waits: tuple[float, ...] = (0.1, 0.4, 1.2),
     ) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{address!r} is not an address such as http://localhost:8080/v2/models/NAME.")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
-        self._path = _model_path(parts.path, model_name, address)
-        self.address = f"{parts.scheme}://{parts.netloc}{self._path}"
+        self._secure, self._host, self._port, path, self._headers = _parse(address)
+        scheme, default = ("https", 443) if self._secure else ("http", 80)
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        origin = f"{scheme}://{host}" + (f":{self._port}" if self._port != default else "")
+        self._path = _model_path(path, model_name, f"{origin}{path}")
+        self.address = f"{origin}{self._path}"
         self._batch_rows, self._timeout, self._waits = batch_rows, timeout, waits
         self._local = threading.local()  # a connection for each thread
         try:
-            metadata = self._request("GET", self._path, None)
+            metadata = self._request("GET", self._path, None, _LARGEST)
             self._inputs = [_spec(tensor) for tensor in metadata.get("inputs") or []] or [_DEFAULT_INPUT]
-            known = [_spec(tensor) for tensor in metadata.get("outputs") or []]
+            outputs = metadata.get("outputs") or []
+            known = [_spec(tensor) for tensor in outputs]
+            self._output = choose_output(known, output, self.address)
+            # values of a row, as stated by the server or as in its first answer
+            self._width = next((_width(tensor) for tensor in outputs if tensor["name"] == self._output), None)
+        except InputError:
+            raise
         except (OSError, RuntimeError) as error:
             raise ModelCallError(str(error)) from error
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ModelCallError(f"{self.address} does not describe a model of the Open Inference Protocol.") from error
-        self._output = choose_output(known, output, self.address)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelCallError(
+                f"{self.address} does not describe a model of the Open Inference Protocol; check the address."
+            ) from error
+        _require_known(self._inputs, self.address)
         self.feature_names_in_, self.n_features_in_ = columns_of(self._inputs)
 
     def __call__(self, rows: Any) -> npt.NDArray[Any]:
@@ -102,49 +121,78 @@ class RemoteModel:
         request: dict[str, Any] = {"inputs": [_tensor(spec, values) for spec, values in given]}
         if self._output is not None:
             request["outputs"] = [{"name": self._output}]
-        answer = self._request("POST", f"{self._path}/infer", json.dumps(request, allow_nan=False).encode())
+        n = len(given[0][1])
+        limit = _LARGEST + _BYTES_OF_VALUE * n * (self._width or _MOST_VALUES)
+        answer = self._request("POST", f"{self._path}/infer", json.dumps(request, allow_nan=False).encode(), limit)
         try:
-            return _probabilities(answer["outputs"], self._output, len(given[0][1]))
+            values = _probabilities(answer["outputs"], self._output)
         except InputError:
             raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise RuntimeError(f"{self.address} gave an answer that cannot be read ({error})") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise RuntimeError(f"{self.address} gave an answer that cannot be read ({_shown(str(error))})") from error
+        shape, width = values.shape, prod(values.shape[1:])
+        if shape[:1] != (n,) or (self._width is not None and width != self._width):
+            expected = f"({n}, {self._width or '...'})"
+            raise RuntimeError(
+                f"{self.address} gave an answer of shape {shape} to {n} rows, where {expected} was expected"
+            )
+        self._width = width
+        return values.reshape(n, -1) if values.ndim > 1 else values
 
-    def _request(self, method: str, path: str, body: bytes | None) -> Any:
-        """The server's answer to one request, which is repeated if it fails."""
-        for wait in (*self._waits, None):
+    def _request(self, method: str, path: str, body: bytes | None, limit: int) -> Any:
+        """The server's answer of at most ``limit`` bytes to one request, which is repeated if it fails."""
+        deadline = Deadline(self._timeout)
+        for tries, wait in enumerate((*self._waits, None), start=1):
             try:
-                status, content = self._send(method, path, body)
+                status, content = self._send(method, path, body, limit, deadline)
                 if status not in _RETRIED or wait is None:
                     return self._read(status, content)
+                time.sleep(min(wait, deadline.left()))
             except (OSError, http.client.HTTPException) as error:
                 self._close()
-                if wait is None:
-                    reason = str(error) or type(error).__name__
-                    tries = len(self._waits) + 1
+                late = isinstance(error, TimeoutError)
+                if wait is None or late:
+                    reason = f"timed out after {self._timeout:g} s" if late else _shown(str(error) or repr(error))
                     raise ConnectionError(f"{self.address} did not answer {tries} tries ({reason})") from error
-            time.sleep(wait or 0.0)
+                time.sleep(wait)
         raise AssertionError  # the last try returns or raises
 
-    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+    def _send(
+        self, method: str, path: str, body: bytes | None, limit: int, deadline: Deadline
+    ) -> tuple[int, bytes | bytearray]:
         if getattr(self._local, "handle", None) is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._local.handle = _Connection(kind(self._host, self._port, timeout=self._timeout))
+            self._local.handle = _Connection(kind(self._host, self._port))
         connection = self._local.handle.connection
-        connection.request(method, path, body, {"Content-Type": "application/json", "Accept": "application/json"})
+        connection.timeout = deadline.left()
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(deadline.left())
+        connection.response_class = partial(_Response, deadline=deadline)
+        connection.request(method, path, body, self._headers)
         response = connection.getresponse()
-        return response.status, response.read()
+        content = bytearray()
+        while piece := response.read(_PIECE):
+            content += piece
+            if len(content) > limit:
+                self._close()
+                raise RuntimeError(
+                    f"{self.address} sent more than the {limit:,} bytes that an answer can have; check the address"
+                )
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        return response.status, content
 
     def _close(self) -> None:
         self._local.handle = None
 
-    def _read(self, status: int, content: bytes) -> Any:
+    def _read(self, status: int, content: bytes | bytearray) -> Any:
         if status != 200:
-            words = " ".join(_error_text(content).split())[:_LONGEST_MESSAGE]
+            words = _shown(_error_text(content))
             raise RuntimeError(f"{self.address} answered with status {status}" + (f" ({words})" if words else ""))
         try:
             return json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RuntimeError(f"{self.address} answered with something that is not JSON") from error
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,6 +212,38 @@ class _Connection:
         self.connection.close()
 
 
+class _Response(http.client.HTTPResponse):
+    """An answer that is read until a deadline."""
+
+    def __init__(self, sock: Any, *args: Any, deadline: Deadline, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(DeadlineReader(self.fp.detach(), sock, deadline))
+
+
+def _parse(address: str) -> tuple[bool, str, int, str, dict[str, str]]:
+    """Whether an address is encrypted, its host, port and path, and the headers of requests to it."""
+    try:
+        parts = urlsplit(address)
+        secure = {"http": False, "https": True}[parts.scheme]
+        port = parts.port if parts.port is not None else 443 if secure else 80
+        host = parts.hostname or ""
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        if not (port > 0 and re.fullmatch(r"[\w.:%-]+", host) and max(map(len, host.split("."))) < 64):
+            raise ValueError(host)
+    except (KeyError, ValueError):
+        shown = re.sub(r"(?s)(?<=//).*@", "", address).partition("?")[0]
+        raise InputError(
+            f"{shown!r} is not an address such as http://localhost:8080/v2/models/NAME, with a port from 1 to 65535 "
+            "if it has one; write an IPv6 address in brackets, as in http://[::1]:8080/v2/models/NAME."
+        ) from None  # the cause has the whole address
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    if parts.username is not None:
+        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(secret.encode()).decode()}"
+    return secure, host, port, quote(parts.path, safe="/%:@!$&'()*+,;=~"), headers
+
+
 def _model_path(path: str, model_name: str | None, address: str) -> str:
     path = path.rstrip("/").removesuffix("/infer")
     if re.search(r"/v2/models/[^/]+(/versions/[^/]+)?$", path):
@@ -173,13 +253,31 @@ def _model_path(path: str, model_name: str | None, address: str) -> str:
             f"{address} does not name a model; write {address.rstrip('/')}/v2/models/NAME, or give its name "
             "(--model-name)."
         )
-    return f"{path.removesuffix('/v2')}/v2/models/{model_name}"
+    return f"{path.removesuffix('/v2')}/v2/models/{quote(model_name, safe='')}"
 
 
 def _spec(tensor: dict[str, Any]) -> TensorSpec:
     shape = [int(size) for size in tensor["shape"]]
     width = shape[1] if len(shape) == 2 and shape[1] > 0 else None
     return TensorSpec(str(tensor["name"]), _DTYPES.get(tensor["datatype"]), len(shape), width)
+
+
+def _width(tensor: dict[str, Any]) -> int | None:
+    """Number of values for each row, if the shape of an output states it, as ``[-1, 2]`` does."""
+    rows, *sizes = (int(size) for size in tensor["shape"])
+    return prod(sizes) if rows < 0 and all(size > 0 for size in sizes) else None
+
+
+def _require_known(inputs: list[TensorSpec], address: str) -> None:
+    names = [spec.name for spec in inputs]
+    if len(set(names)) < len(names):
+        raise ModelCallError(f"{address} states two inputs of the same name; correct its metadata.")
+    for spec in inputs:
+        if spec.dtype is None:
+            raise ModelCallError(
+                f"{address} states an input {spec.name!r} of a datatype that gpec cannot send; use one of "
+                f"{list(_DTYPES)}."
+            )
 
 
 def _tensor(spec: TensorSpec, values: npt.NDArray[Any]) -> dict[str, Any]:
@@ -189,20 +287,28 @@ def _tensor(spec: TensorSpec, values: npt.NDArray[Any]) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(values.shape), "datatype": name, "data": values.ravel().tolist()}
 
 
-def _probabilities(outputs: list[dict[str, Any]], wanted: str | None, n: int) -> npt.NDArray[Any]:
-    """The probabilities among the tensors of an answer, ``(n, classes)`` or ``(n,)``."""
+def _probabilities(outputs: list[dict[str, Any]], wanted: str | None) -> npt.NDArray[Any]:
+    """The probabilities among the tensors of an answer, in the shape that it states."""
     specs = [_spec(tensor) for tensor in outputs]
     name = choose_output(specs, wanted, "The answer")
     tensor = {tensor["name"]: tensor for tensor in outputs}[name]
-    values = np.asarray(tensor["data"], dtype=np.float64).reshape([int(size) for size in tensor["shape"]])
-    return values.reshape(n, -1) if values.ndim > 1 else values
+    shape = [int(size) for size in tensor["shape"]]
+    if any(size < 0 for size in shape):
+        raise ValueError(f"shape {shape}")
+    return np.asarray(tensor["data"], dtype=np.float64).reshape(shape)
 
 
-def _error_text(content: bytes) -> str:
+def _shown(text: str) -> str:
+    """A server's words in one line that can be printed, shortened."""
+    text = "".join(letter if letter.isprintable() else " " for letter in text[: 10 * _LONGEST_MESSAGE])
+    return " ".join(text.split())[:_LONGEST_MESSAGE]
+
+
+def _error_text(content: bytes | bytearray) -> str:
     """The server's own error message."""
     text = content.decode(errors="replace")
     try:
         answer = json.loads(text)
         return str(answer["error"] if "error" in answer else answer.get("detail", text))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return text
