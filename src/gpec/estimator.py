@@ -422,13 +422,22 @@ class GPEC(BaseEstimator):
         archive.write(path, _KIND, to_state(SavedGPEC(self._require_fitted().saved(), self.diagnostics_)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, model: Any, explainer: Any = None, similar: Any = None) -> GPEC:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: Any,
+        explainer: Any = None,
+        similar: Any = None,
+        max_bytes: int = archive.MAX_BYTES,
+    ) -> GPEC:
         """Read what :meth:`save` wrote, and check that ``model`` is the model that was fitted.
 
         ``explainer`` is needed for ``attribution="explainer"`` unless it was given by name, ``similar`` if it was a
-        function.
+        function. The file may come from anywhere: reading it runs no code, all that it holds is checked, and one that
+        takes more than ``max_bytes`` of memory is refused.
         """
-        saved = from_state(SavedGPEC, archive.read(path, _KIND), f"{path}: GPEC")
+        saved = from_state(SavedGPEC, archive.read(path, _KIND, max_bytes), f"{path}: GPEC")
         fitted = saved.fitted
         try:
             parameters = {**objects_of(fitted), **fitted.settings, "random_state": fitted.seed}

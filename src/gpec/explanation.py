@@ -32,7 +32,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OmM":
         return value
     if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
+        plain = np.empty(value.size, dtype=object)
+        plain[:] = [_plain(item) for item in value.ravel()]
+        return plain.reshape(value.shape)
     if isinstance(value, np.datetime64 | np.timedelta64):
         value = pd.Series([value]).iloc[0]
     if value is pd.NA or value is pd.NaT:
@@ -40,16 +42,10 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, np.number, np.bool_)) else str(value)
 
 
-def _data_of(data: Any, state: dict[str, Any]) -> npt.NDArray[Any]:
-    """Rows; texts and numbers come as lists."""
-    if isinstance(data, np.ndarray):
-        return data
-    sizes = zip(state["axes"], state["values"].shape, strict=True)
-    return np.array(data, dtype=object).reshape([size for axis, size in sizes if axis != "output"])
-
-
-def _names_of(names: Any, state: dict[str, Any]) -> Any:
-    return np.array(names, dtype=object) if isinstance(names, list) else names
+def _array_of(value: Any, state: dict[str, Any]) -> npt.NDArray[Any]:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{str(value)[:60]!r} is not an array")
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +97,14 @@ class Explanation:
     noise_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
     explainer_variance: Annotated[FloatArray, _WHOLE, _VARIANCE] | None
     base_values: Annotated[FloatArray, Shape("row", "output")] | None
-    data: Annotated[npt.NDArray[Any], Stored(_plain, _data_of), Shape("row", "feature")]
+    data: Annotated[npt.NDArray[Any], Stored(_plain, _array_of), Shape("row", "feature")]
     feature_names: Annotated[Any, Shape("feature")]
     output_names: Annotated[Any, Shape("output"), OPTIONAL]
     confidence_level: Annotated[float, Limits(0, 1, strict=True)] = 0.95
     diagnostics: dict[str, Any] = field(default_factory=dict)
     axes: Annotated[tuple[str, ...], OneOf("row", "feature", "output")] = ("row", "feature")
     rule: IntervalRule = field(default_factory=Latent)
-    row_names: Annotated[Any, Stored(_plain, _names_of), Shape("row"), OPTIONAL] = None
+    row_names: Annotated[Any, Stored(_plain, _array_of), Shape("row"), OPTIONAL] = None
     predictions: Annotated[FloatArray, Shape("row", "output")] | None = None
 
     @classmethod
@@ -312,9 +308,12 @@ class Explanation:
         archive.write(path, "Explanation", to_state(self))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Explanation:
-        """Read what :meth:`save` wrote."""
-        return from_state(cls, archive.read(path, "Explanation"), f"{path}: Explanation")
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int = archive.MAX_BYTES) -> Explanation:
+        """Read what :meth:`save` wrote; a file that takes more than ``max_bytes`` of memory is refused.
+
+        The file may come from anywhere: reading it runs no code, and all that it holds is checked.
+        """
+        return from_state(cls, archive.read(path, "Explanation", max_bytes), f"{path}: Explanation")
 
 
 def _resolve(index: Any, axis: str, names: Any, size: int) -> Any:

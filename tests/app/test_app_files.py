@@ -1,15 +1,14 @@
 """Files opened in the page: read, bounded, refused in a sentence, and never run."""
 
 import base64
-import io
 import pickle
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import gpec
+from archive_helpers import document, sealed
 from explanation_helpers import CLASSES, explanation
 from gpec._numbers import number
 from gpec.app import _files
@@ -18,8 +17,7 @@ from gpec.app._drawing import plain
 from gpec.app._files import FileCache, read_file
 from gpec.app._rows import selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
-from gpec.runtime import archive as files
-from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime import archive
 
 ALL = ["high", "medium", "low"]
 
@@ -99,20 +97,11 @@ def test_a_fit_of_several_classes(make_auto, models, X, tmp_path):
     assert "promise no coverage" in file.statements[1]
 
 
-def bomb():
-    """A small archive of very many zeros."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("zeros.npy", "w") as member:
-        member.write(bytes(3 * 2**20))
-    return buffer.getvalue()
-
-
-def test_a_small_archive_that_unpacks_to_much_is_refused(monkeypatch):
-    monkeypatch.setattr(_files, "_LARGEST_UNPACKED", 2 * 2**20)
-    monkeypatch.setattr(files, "read", lambda *_: pytest.fail("it was unpacked"))
-    content = bomb()
-    assert len(content) < 2**14
-    with pytest.raises(InputError, match=r"zeros\.gpec unpacks to more than 2 MB"):
+def test_a_small_archive_that_takes_much_memory_is_refused():
+    line = ["<f8", [3 * 10**7], "C", 24 * 10**7]
+    content = sealed(document({"dict": {"values": {"array": 0}}}, [line], "Explanation"), bytes(24 * 10**7))
+    assert len(content) < 2**18
+    with pytest.raises(InputError, match=r"zeros\.gpec takes 0\.24 GB of memory, more than the 0\.2 GB allowed"):
         FileCache().open_upload(uploaded(content), "zeros.gpec")
 
 
@@ -129,21 +118,14 @@ def test_a_pickle_is_not_run(tmp_path):
         def __reduce__(self):
             return open, (str(mark), "w")
 
-    inside = io.BytesIO()
-    with zipfile.ZipFile(inside, "w") as archive:
-        held = io.BytesIO()
-        np.save(held, np.array([Evil()], dtype=object), allow_pickle=True)
-        archive.writestr("a0.npy", held.getvalue())
-        archive.writestr("tree.json", '{"kind": "Explanation", "tree": {"dict": {"values": {"array": "a0"}}}}')
-    for content in (pickle.dumps(Evil()), inside.getvalue(), signed(inside.getvalue())):
+    pickled = pickle.dumps(Evil())
+    inside = sealed(
+        document({"dict": {"values": {"array": 0}}}, [["|O", [1], "C", len(pickled)]], "Explanation"), pickled
+    )
+    for content in (pickled, inside[archive._LINE :], inside):
         with pytest.raises(GPECError, match=r"evil\.gpec"):
             FileCache().open_upload(uploaded(content), "evil.gpec")
     assert not mark.exists()
-
-
-def signed(body):
-    """An archive whose checksum is right."""
-    return files._MAGIC + fingerprint(body).encode() + b"\n" + body
 
 
 def test_damaged_files_give_a_sentence(saved):

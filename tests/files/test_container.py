@@ -1,20 +1,17 @@
 """The file format: arrays and JSON, whole or not at all, never code."""
 
-import io
-import json
 import os
-import pickle
 import stat
-import zipfile
+import threading
 
 import numpy as np
 import pytest
 
 import gpec
+from archive_helpers import document, opened, resealed, sealed
 from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime import archive as files
-from gpec.runtime.fingerprint import fingerprint
 
 TREE = {
     "none": None,
@@ -35,6 +32,10 @@ TREE = {
     "ints": np.array([1, -2], dtype=np.int32),
     "flags": np.array([True, False]),
     "texts": np.array(["a", "bc"]),
+    "big endian": np.array([1.5, 2.5], dtype=">f8").astype("<f8"),
+    "cut": np.arange(12.0).reshape(3, 4)[:, 1:3],
+    "long list": ["a,b", "[c]", "{d}", 'e"\\\n', "é\ud800", None, True, 2**80, 0.1, float("inf")] * 20,
+    "no text": np.array([], dtype="<U1"),
     "float32": np.array([0.1], dtype=np.float32),
 }
 
@@ -76,28 +77,19 @@ def test_tuples_become_lists(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("array", "expected"),
+    "array",
     [
-        (np.array([["red", 1.5], [None, True]], dtype=object), [["red", 1.5], [None, True]]),
-        (np.array("red", dtype=object), "red"),
-        (np.array(1.5, dtype=object), 1.5),
+        np.array([["red", 1.5], [None, True]], dtype=object),
+        np.array("red", dtype=object),
+        np.array(1.5, dtype=object),
+        np.empty((0, 3), dtype=object),
     ],
 )
-def test_object_arrays_are_lists_never_pickles(tmp_path, array, expected):
+def test_object_arrays_are_json_never_pickles(tmp_path, array):
     files.write(tmp_path / "file", "Test", {"a": array})
-    assert files.read(tmp_path / "file", "Test") == {"a": expected}
-    with zipfile.ZipFile(io.BytesIO((tmp_path / "file").read_bytes()[files._HEADER :])) as archive:
-        assert archive.namelist() == ["tree.json"]
-
-
-class Evil:
-    """Leaves a trace when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
+    found = files.read(tmp_path / "file", "Test")["a"]
+    assert (found.dtype, found.shape, found.tolist()) == (object, array.shape, array.tolist())
+    assert opened((tmp_path / "file").read_bytes())[0]["arrays"][0][0] == "object"
 
 
 @pytest.mark.parametrize(
@@ -109,78 +101,174 @@ def test_values_that_cannot_be_saved(tmp_path, value):
     assert os.listdir(tmp_path) == []
 
 
-def sealed(members):
-    """A file with the right checksum and these members."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    body = buffer.getvalue()
-    return files._MAGIC + fingerprint(body).encode() + b"\n" + body
+def write_ones(path, n, **changes):
+    """A small file that takes much memory."""
+    line = {"dtype": "<f8", "shape": [n], "order": "C", "n_bytes": 8 * n, **changes}
+    path.write_bytes(sealed(document({"dict": {"a": {"array": 0}}}, [line.values()]), np.ones(n).tobytes()))
 
 
-def huge():
-    """The header of an array of 80 TB, and no content."""
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
-    return buffer.getvalue()
+def tree_of(*numbers):
+    return {"dict": {f"a{i}": {"array": number} for i, number in enumerate(numbers)}}
 
 
-def npy(array, **options):
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array, **options)
-    return buffer.getvalue()
-
-
-def document(tree, **changes):
-    return json.dumps({"kind": "Test", "tree": tree, **changes})
-
-
-def test_pickles_in_a_file_are_not_run(tmp_path):
-    trace = tmp_path / "trace"
-    evil = np.array([Evil(trace)], dtype=object)
-    pickle.dumps(evil)  # it could be stored
-    content = sealed({"tree.json": document({"dict": {"a": {"array": "a0"}}}), "a0.npy": npy(evil, allow_pickle=True)})
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(CorruptFileError, match="damaged"):
-        files.read(tmp_path / "file", "Test")
-    assert not trace.exists()
-
-
+TWO = ["<f8", [2], "C", 16]
 GARBLED = {
-    "nothing": {},
-    "no document": {"a0.npy": npy(np.arange(3))},
-    "no json": {"tree.json": b"\xff{"},
-    "deep json": {"tree.json": "[" * 100_000},
-    "no kind": {"tree.json": "{}"},
-    "a list for a document": {"tree.json": "[1]"},
-    "a list for a tree": {"tree.json": document([1, 2])},
-    "a number for a tree": {"tree.json": document(3)},
-    "a text for a tree": {"tree.json": document("ab")},
-    "no array": {"tree.json": document({"dict": {"a": {"array": "a9"}}})},
-    "a list for an array": {"tree.json": document({"dict": {"a": {"array": [1]}}})},
-    "an unknown mark": {"tree.json": document({"dict": {"a": {"code": "1"}}})},
-    "a list for a dict": {"tree.json": document({"dict": [1]})},
-    "half an array": {"tree.json": document({"dict": {}}), "a0.npy": npy(np.arange(9))[:-5]},
-    "an array of nothing": {"tree.json": document({"dict": {}}), "a0.npy": b""},
-    "a huge array": {"tree.json": document({"dict": {}}), "a0.npy": huge()},
+    "nothing": (b"",),
+    "no json": (b"\xff{",),
+    "deep json": (b"[" * 100_000,),
+    "deep dicts": (b'{"kind":"Test","arrays":[],"tree":' + b'{"dict":{"a":' * 120 + b"1" + b"}}" * 120 + b"}",),
+    "a huge number": (b'{"kind":"Test","arrays":[],"tree":{"dict":{"a":' + b"9" * 10_000 + b"}}}",),
+    "no kind": ({},),
+    "more": ({**document({"dict": {}}), "more": 1},),
+    "a list for a document": ([1],),
+    "a list for a tree": (document([1, 2]),),
+    "a number for a tree": (document(3),),
+    "a text for a tree": (document("ab"),),
+    "no array": (document(tree_of(9)),),
+    "a list for an array": (document({"dict": {"a": {"array": [1]}}}),),
+    "true for an array": (document({"dict": {"a": {"array": True}}}, [TWO, TWO]), bytes(32)),
+    "a negative array": (document(tree_of(-1), [TWO]), bytes(16)),
+    "an unknown word": (document({"dict": {"a": {"code": "1"}}}),),
+    "two words": (document({"dict": {}, "array": 0}, [TWO]), bytes(16)),
+    "a list for a dict": (document({"dict": [1]}),),
+    "an array that nothing refers to": (document(tree_of(0), [TWO, TWO]), bytes(32)),
+    "half an array": (document(tree_of(0), [TWO]), bytes(15)),
+    "more than the array": (document(tree_of(0), [TWO]), bytes(17)),
+    "much more than the array": (document(tree_of(0), [TWO]), bytes(10**7)),
+    "another size than the shape": (document(tree_of(0), [["<f8", [3], "C", 16]]), bytes(16)),
+    "a negative size": (document(tree_of(0), [["<f8", [-2], "C", -16]]),),
+    "sizes that are no numbers": (document(tree_of(0), [["<f8", [2.0], "C", 16]]), bytes(16)),
+    "no shape": (document(tree_of(0), [["<f8", 2, "C", 16]]), bytes(16)),
+    "many axes": (document(tree_of(0), [["<f8", [1] * 33, "C", 8]]), bytes(8)),
+    "nothing, hugely": (document(tree_of(0), [["<f8", [0, 10**30], "C", 0]]),),
+    "pickles": (document(tree_of(0), [["|O", [1], "C", 8]]), bytes(8)),
+    "a record": (document(tree_of(0), [[[["a", "<f8"]], [1], "C", 8]]), bytes(8)),
+    "an expression for a type": (document(tree_of(0), [["<f8,exit()", [1], "C", 8]]), bytes(8)),
+    "texts of endless length": (document(tree_of(0), [["<U99999999999", [0], "C", 0]]),),
+    "an unknown order": (document(tree_of(0), [["<f8", [2], "A", 16]]), bytes(16)),
+    "a line too short": (document(tree_of(0), [["<f8", [2], "C"]]), bytes(16)),
+    "a half truth": (document(tree_of(0), [["|b1", [2], "C", 2]]), b"\x01\x02"),
+    "no such character": (document(tree_of(0), [["<U1", [1], "C", 4]]), b"\xff" * 4),
+    "a list that is longer": (document(tree_of(0), [["list", [2], "C", 7]]), b"[1,2,3]"),
+    "a list that is shorter": (document(tree_of(0), [["list", [4], "C", 7]]), b"[1,2,3]"),
+    "a list of lists": (document(tree_of(0), [["list", [2], "C", 7]]), b"[[],[]]"),
+    "a dict for a list": (document(tree_of(0), [["list", [1], "C", 2]]), b"{}"),
+    "a text for a list": (document(tree_of(0), [["list", [1], "C", 3]]), b'"["'),
+    "a list with two axes": (document(tree_of(0), [["list", [1, 1], "C", 3]]), b"[1]"),
 }
 
 
 @pytest.mark.parametrize("case", GARBLED)
 def test_garbled_content_under_a_right_checksum(tmp_path, case):
-    (tmp_path / "file").write_bytes(sealed(GARBLED[case]))
-    with pytest.raises(CorruptFileError, match="file"):
+    (tmp_path / "file").write_bytes(sealed(*GARBLED[case]))
+    with pytest.raises(CorruptFileError, match="file is damaged: ") as refusal:
+        files.read(tmp_path / "file", "Test")
+    assert len(str(refusal.value)) < len(str(tmp_path)) + 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff" * 8,
+        sealed(document({"dict": {}}), n_packed=10)[files._LINE :],
+        sealed(document({"dict": {}}), n_packed=10**6)[files._LINE :],
+        sealed(b" " * (files._MOST_HEADER + 1))[files._LINE :],
+        sealed(document({"dict": {}}))[files._LINE :] + b"more",
+        sealed(document({"dict": {}}))[files._LINE : -2],
+    ],
+    ids=["nothing", "endless", "short", "long", "large", "more", "less"],
+)
+def test_parts_of_another_length(tmp_path, body):
+    (tmp_path / "file").write_bytes(resealed(body))
+    with pytest.raises(CorruptFileError, match="file is damaged: "):
         files.read(tmp_path / "file", "Test")
 
 
-def test_header_that_runs_code_is_refused(tmp_path):
-    member = npy(np.arange(3))
-    evil = member.replace(b"'descr': '<i8'", b"'descr': exit()")
-    assert evil != member
-    (tmp_path / "file").write_bytes(sealed({"tree.json": document({"dict": {}}), "a0.npy": evil}))
-    with pytest.raises(CorruptFileError, match="damaged"):
+# What a file takes
+
+
+def test_a_small_file_that_takes_much_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    write_ones(tmp_path / "file", 10**6)
+    assert (tmp_path / "file").stat().st_size < 10**5
+    assert files.read(tmp_path / "file", "Test", 9 * 10**6)["a"].sum() == 10**6
+    monkeypatch.setattr(files.np, "empty", lambda *_, **__: pytest.fail("memory was taken"))
+    message = r"file takes 0\.008\d* GB of memory, more than the 0\.007 GB allowed; .* max_bytes=800\d+ in Python"
+    with pytest.raises(InputError, match=message):
+        files.read(tmp_path / "file", "Test", 7 * 10**6)
+
+
+def test_an_array_counts_as_often_as_it_is_referred_to_and_as_large_numbers(tmp_path):
+    """Each may be converted to an array of its own of eight bytes a number."""
+    line = ["|i1", [10**5], "C", 10**5]
+    (tmp_path / "file").write_bytes(sealed(document(tree_of(*[0] * 10), [line]), bytes(10**5)))
+    with pytest.raises(InputError, match=r"takes 0\.008\d* GB"):
+        files.read(tmp_path / "file", "Test", 7 * 10**6)
+    assert len(files.read(tmp_path / "file", "Test")) == 10
+
+
+def test_values_of_the_header_count(tmp_path):
+    (tmp_path / "file").write_bytes(sealed(document({"dict": {"a": [[]] * 10**6}})))
+    with pytest.raises(InputError, match=r"takes 0\.32 GB"):
+        files.read(tmp_path / "file", "Test", 2 * 10**8)
+
+
+def test_a_huge_array_without_content(tmp_path):
+    (tmp_path / "file").write_bytes(sealed(document(tree_of(0), [["<f8", [10**13], "C", 8 * 10**13]])))
+    with pytest.raises(InputError, match=r"file takes 8e\+04 GB of memory, more than the 4 GB allowed"):
         files.read(tmp_path / "file", "Test")
+    with pytest.raises(CorruptFileError, match="the arrays are incomplete"):
+        files.read(tmp_path / "file", "Test", 10**20)
+
+
+def test_too_large_a_header_is_not_written(tmp_path):
+    with pytest.raises(InputError, match="too many parts"):
+        files.write(tmp_path / "file", "Test", {"a": ["x" * 10**6] * 5})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_larger_than_memory(tmp_path):
+    files.write(tmp_path / "file", "Test", {})
+    os.truncate(tmp_path / "file", 10**12)  # without content: it takes no space
+    with pytest.raises(InputError, match=r"file takes 990 GB of memory, more than the 4 GB allowed"):
+        files.read(tmp_path / "file", "Test")
+
+
+def test_no_memory(tmp_path, monkeypatch):
+    files.write(tmp_path / "file", "Test", {"a": np.arange(3)})
+
+    def full(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(files.np, "empty", full)
+    with pytest.raises(InputError, match="file takes more memory than there is"):
+        files.read(tmp_path / "file", "Test")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and devices are POSIX")
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_what_is_no_regular_file(tmp_path, kind):
+    path = tmp_path / "file"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    raised = []
+
+    def read():
+        try:
+            files.read(path, "Test")
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=read, daemon=True)  # a pipe without a writer must not block
+    thread.start()
+    thread.join(10)
+    assert len(raised) == 1
+    assert isinstance(raised[0], InputError)
+    assert "is a folder, a pipe or a device; give a file that gpec saved" in str(raised[0])
 
 
 RNG = np.random.default_rng(0)
@@ -192,14 +280,10 @@ def test_what_repeats_itself_is_packed(tmp_path, array):
     assert (tmp_path / "file").stat().st_size < 0.35 * array.nbytes
 
 
-def members(path):
-    return zipfile.ZipFile(io.BytesIO(path.read_bytes()[files._HEADER :])).infolist()
-
-
 def test_an_array_in_two_places_is_one_array(tmp_path):
     one, other = RNG.normal(size=30), np.arange(12)
     files.write(tmp_path / "file", "Test", {"a": one, "b": [one, other], "c": other})
-    assert len(members(tmp_path / "file")) == 3
+    assert len(opened((tmp_path / "file").read_bytes())[0]["arrays"]) == 2
     found = files.read(tmp_path / "file", "Test")
     assert found["a"] is found["b"][0]
     assert found["c"] is found["b"][1]
@@ -207,13 +291,14 @@ def test_an_array_in_two_places_is_one_array(tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "file").read_bytes()
 
 
-def test_a_file_does_not_tell_when_it_was_written(tmp_path):
-    files.write(tmp_path / "file", "Test", {"a": np.arange(3), "b": 1})
-    assert {member.date_time for member in members(tmp_path / "file")} == {(1980, 1, 1, 0, 0, 0)}
+def test_equal_trees_are_equal_files(tmp_path):
+    for name in ("file", "again"):
+        files.write(tmp_path / name, "Test", TREE)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "file").read_bytes()
 
 
 def test_a_file_of_an_earlier_version(tmp_path):
-    (tmp_path / "file").write_bytes(b"gpec archive 2 " + b"0" * 64 + b"\nPK")
+    (tmp_path / "file").write_bytes(b"gpec archive 3 " + b"0" * 64 + b"\nPK")
     with pytest.raises(CorruptFileError, match="file is a file of another version of gpec; save it again with this"):
         files.read(tmp_path / "file", "Test")
 
@@ -302,7 +387,7 @@ def test_damaged_files(small_archives, tmp_path, name, count):
 def test_every_single_bit_of_the_header_counts(small_archives, tmp_path):
     content = (small_archives / "tree").read_bytes()
     path = tmp_path / "file"
-    for position in range(files._HEADER + 4):
+    for position in range(files._LINE + 4):
         for bit in range(8):
             damaged = bytearray(content)
             damaged[position] ^= 1 << bit

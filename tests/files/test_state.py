@@ -12,14 +12,14 @@ from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
 from gpec.intervals.conformal import ConformityScores
 from gpec.intervals.rules import SimilarRows
-from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Key, Limits, OneOf, Shape, Tagged, from_state, to_state
+from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, OneOf, Shape, Tagged, from_state, to_state
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass
 class Part:
     weights: Annotated[FloatArray, Shape("n", "column"), Limits(least=0)]
-    words: Annotated[tuple[str, ...], Key("texts")]
+    words: tuple[str, ...]
     owner: Annotated[str, NOT_STORED] = "nobody"
 
 
@@ -67,7 +67,7 @@ def test_there_and_back():
     before = whole()
     state = to_state(before)
     assert state["method"] == {"kind": "exact", "share": 0.5}
-    assert set(state["parts"][0]) == {"weights", "texts"}
+    assert set(state["parts"][0]) == {"weights", "words"}
     after = from_state(Whole, {**state, "parts": list(state["parts"]), "table": {"3": 0.5}, "colour": None})
     assert (after.table, after.colour, after.parts[0].words) == ({3: 0.5}, None, ("a", "b"))
     assert after.parts[1].owner == "me"  # of the object around it
@@ -106,7 +106,7 @@ FAULTS = {
     "number for a truth": (lambda s: s.update(on=1), "Whole.on is 1, but must be true or false"),
     "truth for a number": (lambda s: s.update(n=True), "Whole.n is True, but must be a whole number"),
     "too small": (lambda s: s.update(n=0), "Whole.n is 0, but must be at least 1"),
-    "text for a list": (lambda s: s["parts"][0].update(texts="ab"), "Whole.parts.0.texts is 'ab', but must be a list"),
+    "text for a list": (lambda s: s["parts"][0].update(words="ab"), "Whole.parts.0.words is 'ab', but must be a list"),
     "key": (
         lambda s: s.update(table={"x": 1.0}),
         "Whole.table cannot be read: ValueError(\"invalid literal for int() with base 10: 'x'\")",

@@ -7,7 +7,6 @@ import binascii
 import os
 import tempfile
 import threading
-import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from gpec.typing import FloatArray
 __all__ = ["LARGEST_UPLOAD", "FileCache", "OpenFile", "read_file"]
 
 LARGEST_UPLOAD = 50 * 2**20
-_LARGEST_UNPACKED = 500 * 2**20  # of an upload: a small archive may unpack to a large one
+_UPLOAD_MEMORY = 200 * 10**6  # bytes that an upload may take, unpacked
 _MOST_FILES = 8
 _MOST_SEARCHED = 2_000_000  # values whose text is searched, besides the names of rows
 
@@ -95,8 +94,7 @@ class FileCache:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "upload"
             path.write_bytes(content)
-            _require_moderate(path, name)
-            return self._add(read_file(path, name))
+            return self._add(read_file(path, name, _UPLOAD_MEMORY))
 
     def get(self, key: Any) -> OpenFile:
         """The file of a key."""
@@ -115,15 +113,14 @@ class FileCache:
         return key, file.name
 
 
-def read_file(path: str | os.PathLike[str], name: str) -> OpenFile:
-    """Read a saved explanation or fit; errors use ``name``."""
+def read_file(path: str | os.PathLike[str], name: str, max_bytes: int = archive.MAX_BYTES) -> OpenFile:
+    """Read a saved explanation or fit that takes at most ``max_bytes`` of memory; errors use ``name``."""
     try:
         try:
-            e = Explanation.load(path)
-        except InputError:  # it holds something else
-            return OpenFile.of(
-                name, False, *describe_fit(from_state(SavedGPEC, archive.read(path, "GPEC"), name), name)
-            )
+            e = Explanation.load(path, max_bytes=max_bytes)
+        except archive.OtherKindError:
+            saved = from_state(SavedGPEC, archive.read(path, "GPEC", max_bytes), name)
+            return OpenFile.of(name, False, *describe_fit(saved, name))
         _require_table(e)
         return OpenFile.of(name, True, e, (e.statement(),), _facts(e))
     except GPECError as error:
@@ -131,19 +128,6 @@ def read_file(path: str | os.PathLike[str], name: str) -> OpenFile:
         raise kind(str(error).replace(os.fspath(path), name)) from error
     except Exception as error:  # a valid archive with invalid content
         raise CorruptFileError(f"{name} is damaged or was not written by gpec; save it again.") from error
-
-
-def _require_moderate(path: Path, name: str) -> None:
-    """Raise if the file is no archive, or would unpack to more than the limit."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-    except Exception as error:  # zipfile raises many kinds
-        raise CorruptFileError(f"{name} is not a file that e.save or g.save of gpec wrote.") from error
-    if total > _LARGEST_UNPACKED:
-        raise InputError(
-            f"{name} unpacks to more than {_LARGEST_UNPACKED >> 20} MB; name it on the command line instead."
-        )
 
 
 def _require_table(e: Explanation) -> None:

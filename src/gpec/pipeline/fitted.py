@@ -23,7 +23,7 @@ from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.pipeline.rows import add_effects, make_rows
 from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.state import MAY_BE_MISSING, Key, Limits, OneOf, Shape, to_state
+from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
@@ -67,7 +67,7 @@ class ModelFingerprint:
 class Observations:
     """Explained rows, their attributions, and the noise variance ``U (n, d, c)`` used for them."""
 
-    sample: Annotated[ExplainedSample, Key("draw")]
+    sample: ExplainedSample
     attribution: Attribution
     U: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
     source: str  # of the noise
@@ -99,7 +99,7 @@ class Learned:
 
     model_fingerprint: ModelFingerprint
     boundary: BoundarySample
-    observations: Annotated[Observations, Key("observation")]
+    observations: Observations
     pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # rows of ``fit``, encoded: all of them, or some
     similarity: SimilaritySampler | None = None
     normalizer: ResidualNormalizer | None = None  # where values are harder to predict than the posterior says

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "fingerprint_of_pieces"]
 
 
 def fingerprint(*parts: Any, lasting: bool = False) -> str:
@@ -20,6 +20,14 @@ def fingerprint(*parts: Any, lasting: bool = False) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     _add(digest.update, parts, lasting)
+    return digest.hexdigest()
+
+
+def fingerprint_of_pieces(pieces: Iterable[bytes]) -> str:
+    """A hash of the bytes of all pieces together, such as those of a file that does not fit into memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        digest.update(piece)
     return digest.hexdigest()
 
 

@@ -2,8 +2,8 @@
 
 The annotation of a dataclass field is the whole declaration: what a file holds of it, and what is checked when it is
 read. Plain types say the kind: ``float``, ``str``, ``X | None``, ``tuple[X, ...]``, ``dict[int, X]``, another
-dataclass, an array type. ``Annotated`` adds :class:`Shape`, :class:`Limits`, :class:`OneOf`, :class:`Key`,
-:class:`Stored`, ``MAY_BE_MISSING``, ``OPTIONAL`` or ``NOT_STORED``::
+dataclass, an array type. ``Annotated`` adds :class:`Shape`, :class:`Limits`, :class:`OneOf`, :class:`Stored`,
+``MAY_BE_MISSING``, ``OPTIONAL`` or ``NOT_STORED``::
 
     weights: Annotated[FloatArray, Shape("n"), Limits(least=0)]
 """
@@ -24,7 +24,6 @@ __all__ = [
     "MAY_BE_MISSING",
     "NOT_STORED",
     "OPTIONAL",
-    "Key",
     "Limits",
     "OneOf",
     "Shape",
@@ -77,13 +76,6 @@ class Limits:
         return " and ".join(f"{word} {bound:g}" for word, bound in bounds if np.isfinite(bound))
 
 
-class Key:
-    """The name of a field in files, where it is not the field's own: a field may be renamed, files stay readable."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 class OneOf:
     """The words that a text may be."""
 
@@ -133,7 +125,7 @@ def to_state(value: Any) -> Any:
         if NOT_STORED not in marks:
             how = _find(Stored, marks)
             item = getattr(value, name)
-            tree[_key(name, marks)] = to_state(item) if how is None else how.write(item)
+            tree[name] = to_state(item) if how is None else how.write(item)
     return tree
 
 
@@ -197,11 +189,6 @@ def _find(of: type[Any], marks: tuple[Any, ...]) -> Any:
     return next((mark for mark in marks if isinstance(mark, of)), None)
 
 
-def _key(name: str, marks: tuple[Any, ...]) -> str:
-    mark = _find(Key, marks)
-    return name if mark is None else str(mark.name)
-
-
 def _read_object(cls: Any, state: Any, place: _Place) -> Any:
     place.require(isinstance(state, dict), state, "a table of fields")
     if issubclass(cls, Tagged):
@@ -210,14 +197,13 @@ def _read_object(cls: Any, state: Any, place: _Place) -> Any:
             raise place.error(f"is of the unknown {cls._tag} {word!r}", "import the module that defines it")
         state, cls = {name: state[name] for name in state if name != cls._tag}, cls._tagged[word]
     declared = _declared(cls)
-    stored = {_key(name, marks): name for name, (_, marks) in declared.items() if NOT_STORED not in marks}
-    for key in (*stored, *state):
-        if key not in state or key not in stored:
-            raise place.at(key).error("is missing" if key in stored else "is unknown")
+    stored = [name for name, (_, marks) in declared.items() if NOT_STORED not in marks]
+    for name in (*stored, *state):
+        if name not in state or name not in stored:
+            raise place.at(name).error("is missing" if name in stored else "is unknown")
     place = replace(place, given=dict(place.given), own={})
-    for key in sorted(stored, key=lambda key: key not in ("axes", "schema")):  # which others depend on
-        name = stored[key]
-        place.given[name] = _read(*declared[name], state[key], place.at(key), state)
+    for name in sorted(stored, key=lambda name: name not in ("axes", "schema")):  # which others depend on
+        place.given[name] = _read(*declared[name], state[name], place.at(name), state)
         if name == "axes":
             place = replace(place, axes=place.given[name])
     return cls(**{name: place.given[name] for name in declared if name in place.given})
