@@ -98,10 +98,10 @@ def _deviation(g, rows):
 
 
 def _with_rows(g, rows):
-    from gpec.pipeline.refine import extended
+    from gpec.pipeline.refine import add_rows
 
     other = gpec.GPEC(g.model, **{k: v for k, v in g.get_params(deep=False).items() if k != "model"})
-    other._keep(extended(g._fitted, rows, g._fitted.ground.settings))
+    other._keep(add_rows(g._fitted, rows, g._fitted.ground.settings))
     other.diagnostics_ = g.diagnostics_
     return other
 

@@ -15,22 +15,22 @@ from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.explanation import Explanation
 from gpec.pipeline.attributions import detect_sum, explain_sample
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
-from gpec.pipeline.context import check_fit_inputs, open_fit, seed_of
+from gpec.pipeline.context import check_fit_inputs, open_fit_checkpoint, seed_of
 from gpec.pipeline.explain import (
     explain_rows,
-    latent,
+    latent_intervals,
     make_explanation,
     open_checkpoint,
     row_labels,
-    similar_rows,
+    similar_row_intervals,
     value_intervals,
 )
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedGPEC
 from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterior
-from gpec.pipeline.refine import Refinement, mean_width, refined
-from gpec.pipeline.restore import objects_of, restore
+from gpec.pipeline.kernel_inputs import explained_rows
+from gpec.pipeline.refine import Refinement, mean_width, refine_once
+from gpec.pipeline.restore import replacement_parameters, restore
 from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
-from gpec.pipeline.rows import explained_rows
 from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_boundary, sample_rows_to_explain
 from gpec.pipeline.settings import Settings
 from gpec.runtime import archive
@@ -75,14 +75,14 @@ class GPEC(BaseEstimator):
         ``(values, variance)``.
     kernel : {"auto", "weg", "rbf"} or Kernel
         How alike the attributions of two rows are. "auto" is ``Matern(Own(), Rest(), Output(), WEG())`` of
-        :mod:`gpec.kernels`: the row's own value of the feature, the rest of it, the model's answer, and the way along
-        the boundary, their lengths learned; for a regressor also ``Effect()``, what the model makes of the feature.
-        "weg" is the paper's, "rbf" its Naive-GP.
+        :mod:`gpec.kernels`: the row's own value of the feature, its other features, the model's answer, and the
+        distance along the boundary. The length scale of each is learned. For a regressor ``Effect()`` is added: the
+        change of the answer when the feature takes other values. "weg" is the paper's, "rbf" its Naive-GP.
     similar : "auto", None, Similar or function
-        What similar rows are, over which explanations are asked to hold; see :mod:`gpec.similar`. "auto" is
-        ``NearestRows()``. None gives the paper's intervals, which promise no coverage.
+        The definition of similar rows; intervals cover the attributions of these rows. See :mod:`gpec.similar`. "auto"
+        is ``NearestRows()``. None gives the paper's intervals, which promise no coverage.
     task_kernel : None, "clusters", "low_rank", matrix of shape (d, d) or {"graph": A}
-        How the attributions of different features hang together (the paper's App. C.4); None takes them as independent.
+        The correlation between the attributions of different features (the paper's App. C.4); None: independent.
         It needs one kernel for all features.
     groups : dict or None
         Features explained as one: ``{"address": ["street", "city"]}``. Their attributions and variances add.
@@ -231,24 +231,24 @@ class GPEC(BaseEstimator):
             ``progress`` may differ. Settings and rows are checked first, and the model by its answers to some rows;
             functions and objects of other packages count by their names. A seed that was drawn, because
             ``random_state`` is None or a generator, is that of the first call. ``diagnostics_["rows_resumed"]`` says
-            what was there. Delete the folder when it has served.
+            what was there. Delete the folder when the call has finished.
         """
         previous = self._forget()
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
         seed = seed_of(settings, checkpoint)
         inputs = check_fit_inputs(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
-        with open_fit(inputs, checkpoint) as cache:
+        with open_fit_checkpoint(inputs, checkpoint) as cache:
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
-            context, now = inputs.context, settings.execution(cache)
-            sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, now), fit_similarity(inputs)
+            context, execution = inputs.context, settings.execution(cache)
+            sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, execution), fit_similarity(inputs)
             with clock("boundary"):  # M
                 boundary = earlier.boundary
                 if boundary is None:
-                    boundary = sample_boundary(inputs, model_fingerprint, now)
+                    boundary = sample_boundary(inputs, model_fingerprint, execution)
             with clock("explainer"):  # E, U
-                observations = explain_sample(inputs, sample, earlier.observations, now)
+                observations = explain_sample(inputs, sample, earlier.observations, execution)
                 explained = explained_rows(context, sample, [context.kernel])
                 observations = detect_sum(observations, explained, context.model)
             output_models: list[OutputModel] = []
@@ -271,7 +271,7 @@ class GPEC(BaseEstimator):
                 similarity=similarity,
             )
             with clock("calibration"):
-                fitted = replace(loo_calibrate(fitted, now), fingerprints=earlier.fingerprints)
+                fitted = replace(loo_calibrate(fitted, execution), fingerprints=earlier.fingerprints)
             context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
         self._keep(fitted)
         rows_resumed = cache.rows_used if cache is not None else {}
@@ -301,8 +301,8 @@ class GPEC(BaseEstimator):
             Level of the bounds.
         checkpoint : path, optional
             A folder in which blocks of rows are kept as they are done. If the call is interrupted, the same call goes
-            on from there and gives the same result. Model, fit and rows are checked first. Delete the folder when it
-            has served.
+            on from there and gives the same result. Model, fit and rows are checked first. Delete the
+            folder when the call has finished.
         """
         if is_dask(X):
             lazy: Explanation = explain_lazily(self, X, attribution, confidence_level, checkpoint)
@@ -315,17 +315,17 @@ class GPEC(BaseEstimator):
         Z = fitted.context.schema.encode(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
         with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
-            now = settings.execution(cache)
+            execution = settings.execution(cache)
             with clock("explainer"):  # E
-                answer = explain_rows(fitted, Z, now) if attribution == "explainer" else None
+                answer = explain_rows(fitted, Z, execution) if attribution == "explainer" else None
             with clock("gp"):  # k (K + U)^-1 k
-                rows = fitted.rows(Z, n_jobs=now.n_jobs, outputs=fitted.similarity is not None)
+                rows = fitted.rows(Z, n_jobs=execution.n_jobs, outputs=fitted.similarity is not None)
                 if fitted.similarity is None:
-                    found = latent(fitted, rows, answer, now)
+                    found = latent_intervals(fitted, rows, answer, execution)
                 elif answer is None:
-                    found = value_intervals(fitted, rows, now)
+                    found = value_intervals(fitted, rows, execution)
                 else:
-                    found = similar_rows(fitted, fitted.similarity, rows, answer, now)
+                    found = similar_row_intervals(fitted, fitted.similarity, rows, answer, execution)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
             "attribution": attribution,
@@ -339,7 +339,7 @@ class GPEC(BaseEstimator):
     __call__ = explain
 
     def calibrate(self, X: Any, *, attributions: Any = None, checkpoint: str | os.PathLike[str] | None = None) -> Self:
-        """Check the intervals on fresh rows, so that they keep what they promise.
+        """Calibrate the intervals on rows not used in ``fit``, so that their coverage is guaranteed.
 
         Each row is explained, and so is one row similar to it. Both promises are calibrated for each feature and output
         by split conformal prediction: over new rows like these (and their similar rows), intervals at any level hold at
@@ -392,7 +392,7 @@ class GPEC(BaseEstimator):
             A mean width at which to stop, in units of the attributions; rows are explained ten at a time until then.
         """
         fitted = self._require_fitted()
-        now = Settings.of(self.get_params(deep=False)).execution()
+        execution = Settings.of(self.get_params(deep=False)).execution()
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
@@ -401,15 +401,15 @@ class GPEC(BaseEstimator):
         model, earlier, clock = fitted.context.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
         n_rows, n_calls = earlier["model_rows"] - model.n_rows, earlier["model_calls"] - model.n_calls
         with clock("refine"):
-            rows = fitted.rows(Z, n_jobs=now.n_jobs)
-            before = after = mean_width(fitted, rows, now)
+            rows = fitted.rows(Z, n_jobs=execution.n_jobs)
+            before = after = mean_width(fitted, rows, execution)
             while len(new) < n and (target is None or after > target):
                 most = n - len(new) if target is None else min(10, n - len(new))
-                fitted, chosen = refined(fitted, Z, most, now)
+                fitted, chosen = refine_once(fitted, Z, most, execution)
                 if not len(chosen):
                     break
                 new.extend(chosen)
-                after = mean_width(fitted, rows, now)
+                after = mean_width(fitted, rows, execution)
         self._keep(fitted)
         spent = {"model_rows": n_rows + model.n_rows, "model_calls": n_calls + model.n_calls}
         self.diagnostics_ = {**earlier, **fitted.diagnostics_of_rows(), **spent, "seconds": clock.seconds}
@@ -440,7 +440,7 @@ class GPEC(BaseEstimator):
         saved = from_state(SavedGPEC, archive.read(path, _KIND, max_bytes), f"{path}: GPEC")
         fitted = saved.fitted
         try:
-            parameters = {**objects_of(fitted), **fitted.settings, "random_state": fitted.seed}
+            parameters = {**replacement_parameters(fitted), **fitted.settings, "random_state": fitted.seed}
             if explainer is not None:
                 parameters["explainer"] = explainer
             if similar is not None:
@@ -455,10 +455,10 @@ class GPEC(BaseEstimator):
         return g
 
     def __sklearn_clone__(self) -> GPEC:
-        cache = {"model", "explainer", "boundary"}  # by reference: the user's fitted model stays fitted
+        shared = {"model", "explainer", "boundary"}  # by reference: the user's fitted model stays fitted
         parameters = self.get_params(deep=False)
         return type(self)(
-            **{name: value if name in cache else clone(value, safe=False) for name, value in parameters.items()}
+            **{name: value if name in shared else clone(value, safe=False) for name, value in parameters.items()}
         )
 
     def _forget(self) -> Fitted | None:

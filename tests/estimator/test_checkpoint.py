@@ -259,6 +259,6 @@ def test_an_explainer_that_had_learned_nothing(make_auto, X, tmp_path):
     g = gpec.GPEC.load(tmp_path / "g.gpec", model=curved, explainer="lime")
     for _ in range(2):
         with pytest.raises(
-            InputError, match="The explainer Lime learns from the background, and the fit was made with"
+            InputError, match="The explainer Lime learns from the rows of fit, and the fit was made with"
         ):
             g.explain(X[:4])

@@ -9,7 +9,7 @@ from explainer_helpers import tangled
 from sklearn.base import clone
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.explainers._paired_regression import draw_design
+from gpec.explainers._kernelshap_regression import draw_design
 from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley

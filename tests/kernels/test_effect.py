@@ -11,7 +11,7 @@ from gpec.data import Groups, Rows
 from gpec.data._output_kind import Regression
 from gpec.errors import InputError
 from gpec.kernels import Effect, Matern, Output, Own, Rest
-from gpec.pipeline.rows import _with_effects
+from gpec.pipeline.kernel_inputs import _with_effects
 
 FEW = {"n_boundary": 120, "background": 10, "random_state": 0, "progress": False}
 
@@ -66,7 +66,7 @@ def test_the_model_is_called_only_for_rows_that_differ(Z):
 
 def test_many_rows_are_sent_in_parts(Z, monkeypatch):
     whole, _ = rows_of(Z, lambda Z: (Z**2).sum(axis=1), Z[:2])
-    monkeypatch.setattr("gpec.pipeline.rows._NUMBERS", 50)
+    monkeypatch.setattr("gpec.pipeline.kernel_inputs._NUMBERS", 50)
     parts, _ = rows_of(Z, lambda Z: (Z**2).sum(axis=1), Z[:2])
     np.testing.assert_array_equal(parts.effects, whole.effects)
 

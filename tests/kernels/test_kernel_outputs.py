@@ -8,7 +8,7 @@ import gpec
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.kernels import RBF, WEG, Kernel
-from gpec.pipeline.refine import extended
+from gpec.pipeline.refine import add_rows
 from gpec.runtime.blocks import Execution
 
 
@@ -118,7 +118,7 @@ class TestCounting:
     def test_further_rows_are_asked_about_and_the_others_not_again(self, make, counting, models, X, kernel):
         g = make(counting(models.curved), kernel=kernel).fit(X)
         before = g.model.n_rows
-        further = extended(g._fitted, X[-4:] + 0.1, Execution()).output_models[0].posterior
+        further = add_rows(g._fitted, X[-4:] + 0.1, Execution()).output_models[0].posterior
         further.predict(g.posterior_.rows)
         assert further.rows.outputs.shape == (29, 1)
         assert g.model.n_rows == before + 4

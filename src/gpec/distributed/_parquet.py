@@ -11,7 +11,7 @@ from gpec.distributed._output_folder import OutputFolder, files_of, fingerprints
 from gpec.distributed._partition import Partition
 from gpec.distributed._scheduler import run_jobs, running_on
 from gpec.distributed._task import ExplainTask
-from gpec.distributed.run import Run
+from gpec.distributed.result import Run
 from gpec.errors import InputError, MissingExtraError
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.fingerprint import fingerprint

@@ -7,7 +7,7 @@ where ``f`` is the probability, or its log-odds.
 Features in which a background row equals ``x`` do not change the masked row. Only the other features are players in the
 game with that background row, and equal masked rows are predicted once.
 
-:mod:`gpec.explainers._permutations` and :mod:`gpec.explainers._paired_regression` choose the coalitions and compute
+:mod:`gpec.explainers._permutations` and :mod:`gpec.explainers._kernelshap_regression` choose the coalitions and compute
 Shapley values from their values, without models and rows.
 """
 

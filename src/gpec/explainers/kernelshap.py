@@ -15,7 +15,7 @@ from gpec.explainers._coalitions import (
     submit_enumeration,
     submit_games,
 )
-from gpec.explainers._paired_regression import Design, draw_design
+from gpec.explainers._kernelshap_regression import Design, draw_design
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
 from gpec.runtime.randomness import stream

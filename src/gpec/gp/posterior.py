@@ -4,8 +4,9 @@ For one feature, with ``A = K + diag(h)`` in units of the output scale ``s`` and
 
     V(x) / s = k(x, x) + g - k(x, X) A^-1 k(X, x) + (1 - 1' A^-1 k(X, x))^2 / (1' A^-1 1),
 
-where the last term is the uncertainty of the constant mean (absent when the mean is fixed at 0). ``V`` is the sum of a
-boundary part, the same with ``u = 0`` at the same parameters, and a noise part, the rest, which is never negative.
+where the last term is the uncertainty of the constant mean (absent when the mean is fixed at 0). ``V`` has two
+parts. The boundary part is ``V`` with ``u = 0`` at the same parameters. The noise part is the difference, which is
+never negative. ``FlatMean`` of :mod:`gpec.gp._linalg` integrates the mean out.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class ConformityScores:
 
     @property
     def _weights(self) -> FloatArray:
-        """The quantile with the axes of the scores."""
+        """The weights with the axes of the scores."""
         return np.asarray(self.weights.reshape(-1, *[1] * (self.values.ndim - 1)))
 
     def _quantile(self, level: float, weights: FloatArray) -> FloatArray:

@@ -1,7 +1,8 @@
 """What an explanation's uncertainty means for its reader.
 
 An interval is about other attributions than the one shown: those of similar rows, or what the explainer would answer.
-The interval's rule knows them as a mixture of normals; certainties are counted over it.
+The interval's rule gives them as a mixture of normals; certainties are probabilities under it. The sentence that states
+what an interval promises is in :mod:`gpec.intervals.rules`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a kernel must do.
 
 A kernel is described by its parameters, then fitted to a boundary (and rows, for parameters chosen automatically). It
-reads :class:`~gpec.data.Rows`, or plain arrays. Parameters set to "evidence" are free: :mod:`gpec.gp.evidence` learns
+reads :class:`~gpec.data.Rows`, or plain arrays. Parameters set to "evidence" are free: :mod:`gpec.gp.learning` learns
 them, through the logarithms in :attr:`Kernel.theta`.
 """
 

@@ -151,9 +151,9 @@ class Rest(Distance):
 class Output(Distance):
     """Distance between the model's answers, over their deviations: each class as log-odds and as probability.
 
-    Attributions in units of probability follow the one where it is small and the other where it is not; with both, the
-    marginal likelihood rose on every table tried (by 16 to 140 nats over log-odds alone). The values of a regressor are
-    taken as they are. Their logarithm-like ``arcsinh`` was less likely on every table tried, by 17 to 250 nats, heavy
+    Attributions in units of probability follow the probability where it is small and the log-odds elsewhere. With both,
+    the marginal likelihood rose on every table tried (by 16 to 140 nats over log-odds alone). The values of a regressor
+    are taken as they are. Their logarithm-like ``arcsinh`` was less likely on every table tried, by 17 to 250 nats, heavy
     tails or not: the length is learned in units of the median distance, which a few large values do not move.
     """
 

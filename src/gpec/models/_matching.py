@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from gpec.errors import InputError
-from gpec.models._boosters import is_booster
+from gpec.models._booster_calls import is_booster
 
 __all__ = ["match_columns"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.models._boosters import is_booster, lightgbm_output, lightgbm_predict, xgboost_output, xgboost_predict
+from gpec.models._booster_calls import is_booster, lightgbm_output, lightgbm_predict, xgboost_output, xgboost_predict
 from gpec.models._torch import is_module, torch_predict
 
 __all__ = ["resolve"]

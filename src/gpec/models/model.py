@@ -20,7 +20,7 @@ from scipy.special import logit
 from gpec.data import Schema, same_values
 from gpec.data._output_kind import Classification, OutputKind, Regression
 from gpec.errors import InputError, ModelCallError, ModelOutputError
-from gpec.models._boosters import is_booster
+from gpec.models._booster_calls import is_booster
 from gpec.models._resolve import resolve
 from gpec.models._torch import final_activation, is_module
 from gpec.runtime.blocks import on_threads

@@ -11,7 +11,7 @@ import numpy as np
 from gpec.data import Rows
 from gpec.errors import InputError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
-from gpec.explainers.base import check_attribution
+from gpec.explainers.attribution import check_attribution
 from gpec.explainers.noise import noise_variance, observe
 from gpec.gp import NOISE_FLOOR
 from gpec.models import Model
@@ -27,13 +27,13 @@ _LARGEST_NOISE = 1e30  # in squared attributions
 
 
 def explain_sample(
-    inputs: FitInputs, sample: ExplainedSample, known: Observations | None, now: Execution
+    inputs: FitInputs, sample: ExplainedSample, known: Observations | None, execution: Execution
 ) -> Observations:
     """The attributions of the rows to explain, and their noise; ``known`` ones are not computed again."""
     context, rows = inputs.context, sample.rows
     model, explainer = context.model, context.explainer
     if explainer is not None and not hasattr(explainer, "model_") and (inputs.given is None or explainer.learns):
-        _prepare(explainer, inputs, now)
+        _prepare(explainer, inputs, execution)
     learned = {} if explainer is None else explainer.fitted_state()
     if inputs.given is not None:
         answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
@@ -43,7 +43,7 @@ def explain_sample(
         return Observations(sample, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    answer = _answer_unknown(context, explainer, rows, known, now)
+    answer = _answer_unknown(context, explainer, rows, known, execution)
     U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
     _check_noise_size(answer, U, context.settings)
     similar = None
@@ -52,7 +52,7 @@ def explain_sample(
     return Observations(sample, answer, U, source, explainer.unit, learned, similar_values=similar)
 
 
-def _prepare(explainer: Explainer, inputs: FitInputs, now: Execution) -> None:
+def _prepare(explainer: Explainer, inputs: FitInputs, execution: Execution) -> None:
     """Bind the explainer to the model, and let it learn from all rows if it learns."""
     context = inputs.context
     explainer.bind(context.model, context.background)
@@ -63,7 +63,7 @@ def _prepare(explainer: Explainer, inputs: FitInputs, now: Execution) -> None:
         explainer.learn(inputs.rows, context.seed)
         return explainer.fitted_state()
 
-    learned = now.cached("learning", learn, inputs.rows)
+    learned = execution.cached("learning", learn, inputs.rows)
     explainer.restore(learned(slice(0, len(inputs.rows))))
 
 
@@ -97,22 +97,22 @@ def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) ->
 
 
 def _answer_unknown(
-    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observations | None, now: Execution
+    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observations | None, execution: Execution
 ) -> Attribution:
     place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
-        return run_explainer(context, explainer, rows, now)
+        return run_explainer(context, explainer, rows, execution)
     old = known.attribution.map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = run_explainer(context, explainer, rows[found < 0], now)
+    new = run_explainer(context, explainer, rows[found < 0], execution)
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])
 
 
-def run_explainer(context: FitContext, explainer: Explainer, Z: FloatArray, now: Execution) -> Attribution:
+def run_explainer(context: FitContext, explainer: Explainer, Z: FloatArray, execution: Execution) -> Attribution:
     """The explainer's answers with the settings of the fit; threads and bars are those of ``now``."""
     s = context.settings
-    return observe(explainer, Z, noise=s.noise, n_resamples=s.n_resamples, seed=context.seed, execution=now)
+    return observe(explainer, Z, noise=s.noise, n_resamples=s.n_resamples, seed=context.seed, execution=execution)

@@ -28,7 +28,7 @@ _PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of a row's attributions
 
 
-def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: Execution) -> Calibration:
+def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, execution: Execution) -> Calibration:
     """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
     if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
@@ -39,19 +39,19 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, now: 
             CalibrationWarning,
             stacklevel=3,
         )
-    answer = explain_rows(fitted, Z, now) if given is None else given
+    answer = explain_rows(fitted, Z, execution) if given is None else given
     weights = np.ones(len(Z))
     fresh = not seen.any()
-    rows = fitted.rows(Z, n_jobs=now.n_jobs)
-    found = value_intervals(fitted, rows, now)
+    rows = fitted.rows(Z, n_jobs=execution.n_jobs)
+    found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     value = ConformityScores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
     if given is not None:
         return replace(fitted.calibration, value=value)
     similar = fitted.similarity.rows(Z)
-    there = _explain_one_of(fitted, similar, now)
+    there = _explain_one_of(fitted, similar, execution)
     return Calibration(
-        ConformityScores(_score_changes(fitted, rows, answer, similar, there, now), weights, fresh), value
+        ConformityScores(_score_changes(fitted, rows, answer, similar, there, execution), weights, fresh), value
     )
 
 
@@ -65,7 +65,7 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     return answer.add_groups(context.groups)
 
 
-def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:
+def loo_calibrate(fitted: Fitted, execution: Execution) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
     seen, similar_to = fitted.observations, fitted.similarity
     if similar_to is None:
@@ -82,11 +82,11 @@ def loo_calibrate(fitted: Fitted, now: Execution) -> Fitted:
         few = np.flatnonzero(drawn)[:_PAIRS]
         nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
         if there is None or len(there) != len(few):
-            there = _explain_one_of(fitted, nearby, now)
+            there = _explain_one_of(fitted, nearby, execution)
             fitted = replace(fitted, observations=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
-        changed = _score_changes(fitted, fitted.rows(seen.rows[few]), known, nearby, there, now)
+        changed = _score_changes(fitted, fitted.rows(seen.rows[few]), known, nearby, there, execution)
         similar = ConformityScores(changed, seen.sample.weights[few], fresh=False)
     loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.sample.weights[drawn])
     return replace(fitted, calibration=Calibration(similar, value), loo_r2=loo_r2)
@@ -98,19 +98,19 @@ def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) ->
     return float(1.0 - (weights[:, None, None] * residual**2).sum() / spread) if spread > 0 else 1.0
 
 
-def _explain_one_of(fitted: Fitted, similar: FloatArray, now: Execution) -> FloatArray:
+def _explain_one_of(fitted: Fitted, similar: FloatArray, execution: Execution) -> FloatArray:
     """The attributions of one of the rows similar to each, ``(n, d, c)``."""
     n, K, _ = similar.shape
     which = stream(fitted.context.seed, "similar row to check").integers(K, size=n)
-    answer: Attribution = explain_rows(fitted, similar[np.arange(n), which], now)
+    answer: Attribution = explain_rows(fitted, similar[np.arange(n), which], execution)
     return answer.values
 
 
 def _score_changes(
-    fitted: Fitted, rows: Rows, answer: Attribution, similar: FloatArray, there: FloatArray, now: Execution
+    fitted: Fitted, rows: Rows, answer: Attribution, similar: FloatArray, there: FloatArray, execution: Execution
 ) -> FloatArray:
     """For each row, how much the attributions of one of its similar rows differ, over what was expected."""
-    expected = predict_changes(fitted, rows, answer, similar, now).expected_square
+    expected = predict_changes(fitted, rows, answer, similar, execution).expected_square
     return _score(there - answer.values, np.sqrt(expected), answer.values)
 
 

@@ -1,4 +1,4 @@
-"""What ``fit`` is given: rows, model and words, made into objects and checked before the first model call."""
+"""The arguments of ``fit``: strings become objects, and all are checked before the first model call."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_sta
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["ExplainedSample", "FitContext", "FitInputs", "check_fit_inputs", "open_fit", "seed_of"]
+__all__ = ["ExplainedSample", "FitContext", "FitInputs", "check_fit_inputs", "open_fit_checkpoint", "seed_of"]
 
 _FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
 
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """What every stage and every later call stands on."""
+    """Objects that every stage of ``fit`` and every later call use."""
 
     settings: Settings
     schema: Schema
@@ -133,12 +133,14 @@ def check_fit_inputs(
 
 
 def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:
-    """The seed of a fit. One that was drawn is drawn once: the call that goes on takes that of the first."""
+    """The seed of a fit. If no integer is given, the first call draws it; a resumed call reads it from the folder."""
     seed = make_seed(settings.random_state)
     return seed if folder is None or _is_number(settings.random_state) else int(read_notes(folder).get("seed", seed))
 
 
-def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> AbstractContextManager[BlockCache | None]:
+def open_fit_checkpoint(
+    inputs: FitInputs, folder: str | os.PathLike[str] | None
+) -> AbstractContextManager[BlockCache | None]:
     """The checkpoint of this fit, if there is one; raise if it belongs to other settings or rows."""
     if folder is None:
         return nullcontext()
@@ -146,7 +148,7 @@ def open_fit(inputs: FitInputs, folder: str | os.PathLike[str] | None) -> Abstra
 
 
 def _identity(inputs: FitInputs) -> dict[str, str]:
-    """All that a fit depends on but the model, which only its answers can tell."""
+    """Everything a fit depends on, except the model, which is compared by its answers."""
     context, given = inputs.context, inputs.given
     how_many, seed = context.settings.background, context.settings.random_state
     parts = {

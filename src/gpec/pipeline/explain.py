@@ -30,12 +30,12 @@ from gpec.typing import FloatArray
 __all__ = [
     "Intervals",
     "explain_rows",
-    "latent",
+    "latent_intervals",
     "make_explanation",
     "open_checkpoint",
     "predict",
     "row_labels",
-    "similar_rows",
+    "similar_row_intervals",
     "value_intervals",
 ]
 
@@ -67,7 +67,7 @@ def row_labels(X: Any) -> Any:
     return X.index.to_numpy()
 
 
-def explain_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
+def explain_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Attribution:
     """Attributions of new rows by the explainer, which is bound to the model on first use."""
     explainer = fitted.context.explainer
     if explainer is None:
@@ -77,9 +77,9 @@ def explain_rows(fitted: Fitted, Z: FloatArray, now: Execution) -> Attribution:
         if explainer.learns:
             _restore(explainer, fitted)
     if fitted.observations.given and fitted not in _AGREED:
-        _require_same_units(fitted, explainer, now)
+        _require_same_units(fitted, explainer, execution)
         _AGREED.add(fitted)
-    return run_explainer(fitted.context, explainer, Z, now)
+    return run_explainer(fitted.context, explainer, Z, execution)
 
 
 def _restore(explainer: Explainer, fitted: Fitted) -> None:
@@ -89,15 +89,15 @@ def _restore(explainer: Explainer, fitted: Fitted) -> None:
     except (CorruptFileError, KeyError, TypeError, AttributeError) as error:
         explainer.__dict__.pop("model_", None)  # it has not met the model
         raise InputError(
-            f"The explainer {type(explainer).__name__} learns from the background, and the fit was made with another "
+            f"The explainer {type(explainer).__name__} learns from the rows of fit, and the fit was made with another "
             "one; fit again with it, or pass the explainer of the fit."
         ) from error
 
 
-def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) -> None:
+def _require_same_units(fitted: Fitted, explainer: Explainer, execution: Execution) -> None:
     """Raise if the attributions given to ``fit`` are not what the explainer would have answered."""
     seen, some = fitted.observations, slice(0, _GIVEN_ROWS)
-    own, given = run_explainer(fitted.context, explainer, seen.rows[some], now), seen.attribution.values[some]
+    own, given = run_explainer(fitted.context, explainer, seen.rows[some], execution), seen.attribution.values[some]
     noise = np.sqrt(seen.U[some] + (0.0 if own.variance is None else own.variance))
     beyond = np.maximum(np.abs(own.values - given) - _NOISE_WIDTHS * noise, 0.0)
     size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
@@ -110,7 +110,7 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, now: Execution) ->
         )
 
 
-def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
+def predict(fitted: Fitted, rows: Rows, execution: Execution) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
     shape = (len(rows), len(fitted.context.groups), len(fitted.output_models))
     whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
@@ -122,7 +122,7 @@ def predict(fitted: Fitted, rows: Rows, now: Execution) -> Prediction:
         return {**stacked, "clamped": np.sum([one.clamped[:n] for one in found], axis=0)}
 
     clamped = np.zeros(len(rows), dtype=np.int64)
-    for part, found in now.run("posterior", block, rows.encoded, _BLOCK):
+    for part, found in execution.run("posterior", block, rows.encoded, _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
         clamped[part] = found["clamped"]
@@ -140,18 +140,18 @@ class Intervals:
     n_clamped: int = 0
 
 
-def similar_rows(
-    fitted: Fitted, nearby: SimilaritySampler, rows: Rows, answer: Attribution, now: Execution
+def similar_row_intervals(
+    fitted: Fitted, nearby: SimilaritySampler, rows: Rows, answer: Attribution, execution: Execution
 ) -> Intervals:
     """The explainer's answers, with the change to be expected among similar rows."""
-    changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), now)
+    changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), execution)
     square = changes.expected_square
     rule = SimilarRows(changes.offset, changes.deviation, fitted.calibration.similar, nearby.phrase)
     boundary = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
     return Intervals(answer, boundary, changes.noise_variance, rule)
 
 
-def value_intervals(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
+def value_intervals(fitted: Fitted, rows: Rows, execution: Execution) -> Intervals:
     """What the explainer would answer."""
     if fitted.loo_r2 is not None and fitted.loo_r2 < _LEAST_SKILL:
         warnings.warn(
@@ -160,15 +160,15 @@ def value_intervals(fitted: Fitted, rows: Rows, now: Execution) -> Intervals:
             PosteriorWarning,
             stacklevel=3,
         )
-    found = predict_values(fitted, rows, predict(fitted, rows, now), now.n_jobs)
+    found = predict_values(fitted, rows, predict(fitted, rows, execution), execution.n_jobs)
     shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
     rule = Value(fitted.calibration.value)
     return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
 
 
-def latent(fitted: Fitted, rows: Rows, answer: Attribution | None, now: Execution) -> Intervals:
+def latent_intervals(fitted: Fitted, rows: Rows, answer: Attribution | None, execution: Execution) -> Intervals:
     """The paper's: the posterior of the latent explanation around the explainer's answer, or around its own mean."""
-    found = predict(fitted, rows, now)
+    found = predict(fitted, rows, execution)
     shown, noise = Attribution(found.mean, None, fitted.common_base(len(rows))), found.noise_variance
     if answer is not None:
         shown, noise = answer, noise + _own_noise(fitted, answer)

@@ -21,7 +21,7 @@ from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
-from gpec.pipeline.rows import add_effects, make_rows
+from gpec.pipeline.kernel_inputs import add_effects, make_rows
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
 from gpec.similar import SimilaritySampler
@@ -74,8 +74,8 @@ class Observations:
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
-    similar_values: Annotated[FloatArray, Shape("n", "feature", "output")] | None = None  # of a row similar to each
-    # of the first rows
+    # of one row similar to each of the first rows
+    similar_values: Annotated[FloatArray, Shape("n", "feature", "output")] | None = None
     adds_up_to: Annotated[str, OneOf("probability", "log-odds", "output")] | None = None  # what base and values give
 
     @property
@@ -218,7 +218,7 @@ class Fitted(Learned):
             return answer.variance
         return np.asarray(np.tile(usual, (len(answer.values), 1, 1)))
 
-    def answers(self, rows: Rows) -> FloatArray:
+    def attribution_totals(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""
         in_probability = self.observations.adds_up_to == "probability"
         outputs = rows.require("outputs")

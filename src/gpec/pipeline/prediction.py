@@ -1,4 +1,4 @@
-r"""How the attributions of a row change among rows similar to it, predicted without running the explainer on them.
+r"""Attributions predicted without running the explainer: of rows similar to a row, of new rows, of left-out rows.
 
 A row ``x`` with its attribution ``y`` joins the explained rows. With ``m`` and ``C`` the latent posterior mean and
 covariance, ``g`` the nugget and ``u`` the explainer's variance (all in squared attribution units), and
@@ -48,7 +48,7 @@ class Changes:
         return np.asarray((self.offset**2 + self.deviation**2).mean(axis=-1))
 
 
-def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, now: Execution) -> Changes:
+def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, execution: Execution) -> Changes:
     """Of rows with their attributions, towards ``similar (n, K, d)``; the model is asked, the explainer is not."""
     Z = X.encoded
     n, K, _ = similar.shape
@@ -72,10 +72,10 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
             posterior = output_model.posterior
             nugget = posterior.scale * posterior.parameters.nugget
             found, without_noise = posterior.pairs(rows, others)
-            mean, variance = _given(found, y, nugget + u, known[at], total)
+            mean, variance = _condition_on_own(found, y, nugget + u, known[at], total)
             quiet = variance
             if u.any() or posterior.U.any():
-                quiet = _given(without_noise, y, nugget + 0.0 * u, known[at], total)[1]
+                quiet = _condition_on_own(without_noise, y, nugget + 0.0 * u, known[at], total)[1]
             change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least[:, c]))
             change[same], spread[same] = 0.0, 0.0
             added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
@@ -83,7 +83,7 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
             some["noise_variance"][:, :, c] = added.mean(axis=1)
         return {name: array[: part.stop - part.start] for name, array in some.items()}
 
-    for part, found in now.run("similar rows", block, Z, _BLOCK):
+    for part, found in execution.run("similar rows", block, Z, _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
     return Changes(**whole)
@@ -95,7 +95,7 @@ def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | 
     boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
     base = fitted.common_base(len(rows))
     if fitted.observations.adds_up_to is not None and base is not None:
-        lack = fitted.answers(rows) - base - mean.sum(axis=1)
+        lack = fitted.attribution_totals(rows) - base - mean.sum(axis=1)
         share, variance = _shares(variance)
         mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
     boundary = np.maximum(boundary, _least_variance(fitted))
@@ -123,14 +123,14 @@ def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:
 
 
 def _least_variance(fitted: Fitted) -> FloatArray:
-    """Below this nothing is known of a feature, ``(d, c)``; if it did not vary, the features that did say how much."""
+    """The smallest variance of each feature, ``(d, c)``; for a constant one it comes from the largest scale."""
     scale = np.stack([output_model.posterior.scale for output_model in fitted.output_models], axis=1)
     largest = float(scale.max())
     least = _LEAST * np.where(scale > _VARIED * largest, scale, largest)
     return np.maximum(least, np.finfo(np.float64).tiny)
 
 
-def _given(
+def _condition_on_own(
     found: PairPosterior, y: FloatArray, noise: FloatArray, known: BoolArray, total: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows.
@@ -166,5 +166,5 @@ def _total(
     """What the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
     if fitted.observations.adds_up_to is None or answer.base_values is None:
         return None
-    answers = fitted.answers(others)[:, output].reshape(len(rows), -1)
+    answers = fitted.attribution_totals(others)[:, output].reshape(len(rows), -1)
     return np.asarray(answers - answer.base_values[at, output, None])

@@ -22,21 +22,21 @@ from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Refinement", "choose_rows", "mean_width", "refined"]
+__all__ = ["Refinement", "choose_rows", "mean_width", "refine_once"]
 
 _LEVEL = 0.95
 _TARGETS = 300
 _NUMBERS = 3e7  # in the covariances of targets and candidates
 
 
-def mean_width(fitted: Fitted, rows: Rows, now: Execution) -> float:
+def mean_width(fitted: Fitted, rows: Rows, execution: Execution) -> float:
     """Mean width of the value's 95% intervals of some rows."""
-    found = value_intervals(fitted, rows, now)
+    found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.boundary_variance + found.noise_variance)
     return float(2.0 * Value(fitted.calibration.value).half_width(std, _LEVEL).mean())
 
 
-def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitted, FloatArray]:
+def refine_once(fitted: Fitted, Z: FloatArray, n: int, execution: Execution) -> tuple[Fitted, FloatArray]:
     """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
     context, seen = fitted.context, fitted.observations
     rng = stream(context.seed, "refined rows", len(seen.rows))
@@ -51,16 +51,17 @@ def refined(fitted: Fitted, Z: FloatArray, n: int, now: Execution) -> tuple[Fitt
     with one_blas_thread():
         posteriors = [output_model.posterior for output_model in fitted.output_models]
         wanted, offered = (
-            fitted.with_effects(fitted.rows(part, n_jobs=now.n_jobs), now.n_jobs) for part in (targets, candidates)
+            fitted.with_effects(fitted.rows(part, n_jobs=execution.n_jobs), execution.n_jobs)
+            for part in (targets, candidates)
         )
         chosen = choose_rows(posteriors, seen.U.mean(axis=0), wanted, offered, n)
-    return extended(fitted, candidates[chosen], now), candidates[chosen]
+    return add_rows(fitted, candidates[chosen], execution), candidates[chosen]
 
 
-def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
+def add_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Fitted:
     """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
     context, seen = fitted.context, fitted.observations
-    answer = explain_rows(fitted, Z, now)
+    answer = explain_rows(fitted, Z, execution)
     U = np.concatenate((seen.U, fitted.noise_at(answer)))
     # chosen rows are not a random sample: their weight in calibration is 0
     sample = ExplainedSample(
@@ -70,7 +71,7 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
         (*seen.sample.refined, len(seen.rows)),
     )
     observations = replace(seen, sample=sample, attribution=Attribution.join([seen.attribution, answer]), U=U)
-    new = fitted.with_effects(fitted.rows(Z, n_jobs=now.n_jobs), now.n_jobs)
+    new = fitted.with_effects(fitted.rows(Z, n_jobs=execution.n_jobs), execution.n_jobs)
     rows, output_models = Rows.join([fitted.output_models[0].posterior.rows, new]), []
     for output, (graph, kernel, learned) in enumerate(
         (one.graph, one.kernel, one.posterior) for one in fitted.output_models
@@ -79,7 +80,7 @@ def extended(fitted: Fitted, Z: FloatArray, now: Execution) -> Fitted:
         # anew, as when a file is loaded: so the bits agree
         posterior = fit_posterior(context, kernel, rows, observations, output, learned.parameters, tasks)
         output_models.append(OutputModel(graph, kernel, posterior))
-    return loo_calibrate(replace(fitted, observations=observations, output_models=tuple(output_models)), now)
+    return loo_calibrate(replace(fitted, observations=observations, output_models=tuple(output_models)), execution)
 
 
 @dataclass(frozen=True, eq=False)

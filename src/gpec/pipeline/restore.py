@@ -12,11 +12,11 @@ from gpec.models import Model
 from gpec.pipeline.context import FitContext
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedFit
 from gpec.pipeline.gaussian_process import fit_posterior
-from gpec.pipeline.rows import explained_rows
+from gpec.pipeline.kernel_inputs import explained_rows
 from gpec.pipeline.settings import Settings
 from gpec.similar import FunctionOfRows, SimilarFunction, make_similar
 
-__all__ = ["objects_of", "restore"]
+__all__ = ["replacement_parameters", "restore"]
 
 
 def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
@@ -43,8 +43,8 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     return Fitted(**learned, context=context, output_models=tuple(output_models))
 
 
-def objects_of(saved: SavedFit) -> dict[str, Any]:
-    """Parameters that were objects when the fit was saved, as far as what they led to can stand for them."""
+def replacement_parameters(saved: SavedFit) -> dict[str, Any]:
+    """Parameters that were objects when the fit was saved, and are not in the file, replaced by what the fit stored."""
     return {
         "explainer": None,
         "kernel": Kernel.from_state(saved.output_models[0].kernel),

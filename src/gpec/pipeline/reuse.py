@@ -50,12 +50,14 @@ def reuse_previous_fit(
 
     If rows, seed and model are the same, the counted model and, if unchanged, the bound explainer are taken over.
     """
-    g, s = inputs.context, inputs.context.settings
-    of_model = (id(g.model.user_model), g.model.output, g.model.threshold, model_fingerprint.answer)
-    prints = {"context": fingerprint(to_state(g.schema), inputs.rows, g.seed, *of_model)}
+    context, s = inputs.context, inputs.context.settings
+    of_model = (id(context.model.user_model), context.model.output, context.model.threshold, model_fingerprint.answer)
+    prints = {"context": fingerprint(to_state(context.schema), inputs.rows, context.seed, *of_model)}
     prints["boundary"] = fingerprint(prints["context"], inputs.sampler, s.n_boundary)
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
-    prints["explainer"] = fingerprint(prints["context"], g.explainer, g.groups, g.background, s.noise, s.n_resamples)
+    prints["explainer"] = fingerprint(
+        prints["context"], context.explainer, context.groups, context.background, s.noise, s.n_resamples
+    )
     prints["similar"] = fingerprint(prints["explainer"], inputs.similar)
     if earlier is None:
         return inputs, StageCache(prints)
@@ -63,14 +65,14 @@ def reuse_previous_fit(
     if "context" not in same:
         return inputs, StageCache(prints)
     try:
-        earlier.boundary.require_on_boundary(g.model, g.seed)  # the model may have been changed in place
+        earlier.boundary.require_on_boundary(context.model, context.seed)  # the model may have been changed in place
     except (InputError, ModelMismatchError):
         return inputs, StageCache(prints)
-    model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else g.explainer
-    model.continue_count_of(g.model)
+    model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else context.explainer
+    model.continue_count_of(context.model)
     seen = earlier.observations
     known = seen if "similar" in same else replace(seen, similar_values=None)
-    return replace(inputs, context=replace(g, model=model, explainer=explainer)), StageCache(
+    return replace(inputs, context=replace(context, model=model, explainer=explainer)), StageCache(
         prints,
         seen.sample.answers,
         earlier.boundary if "boundary" in same else None,

@@ -1,4 +1,4 @@
-"""Which rows ``fit`` explains, which it keeps, and what similar rows are."""
+"""What ``fit`` samples: rows to explain and to keep, similar rows, and points of the boundary."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gpec.typing import FloatArray
 
 __all__ = ["fit_similarity", "keep_rows", "sample_boundary", "sample_rows_to_explain", "with_cache"]
 
-_POOL = 10_000  # rows from which fewer than as many are drawn; ten times as many as more rows
+_POOL = 10_000  # size of the pool from which rows are drawn; 10 n if n is as large
 _OUTPUT_BINS = 10
 _KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
 
 
-def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, now: Execution) -> ExplainedSample:
+def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, execution: Execution) -> ExplainedSample:
     """The rows to explain: those given, or some of ``X``.
 
     ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
-    class is not left out; each row's weight undoes this. More rows contain fewer ones of the same seed: ``known`` are
-    the model's answers by which an earlier fit drew.
+    class is not left out; each row's weight undoes this. With the same seed, a larger sample contains the smaller one.
+    ``known`` are the model's answers by which an earlier fit drew.
     """
     context, Z, n = inputs.context, inputs.rows, inputs.context.settings.n_explained
     if inputs.explained is not None:
@@ -40,7 +40,7 @@ def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, now: Exe
     if context.settings.draw == "uniform":
         return ExplainedSample(Z[order[:n]], np.ones(n))
     pool = order[: _POOL if n < _POOL else 10 * n]
-    model = with_cache(context.model, "drawn rows", now)
+    model = with_cache(context.model, "drawn rows", execution)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
     if known is None or len(known) < len(pool):
         parts.append(model.answers(Z[pool if known is None else pool[len(known) :]]))
@@ -72,15 +72,15 @@ def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatA
     return inputs.rows[order[:_KEPT_ROWS]]
 
 
-def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, now: Execution) -> BoundarySample:
+def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, execution: Execution) -> BoundarySample:
     """Points on the decision boundary, sampled or as given."""
-    context, sampler, cache = inputs.context, inputs.sampler, now.cache
+    context, sampler, cache = inputs.context, inputs.sampler, execution.cache
     settings, seed = context.settings, context.seed
     try:
         if isinstance(sampler, BoundarySample):
             sampler.require_on_boundary(context.model, seed)
             return sampler
-        model = with_cache(context.model, "boundary", now)
+        model = with_cache(context.model, "boundary", execution)
         sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
     except (BoundaryNotFoundError, ModelMismatchError):
         context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so
@@ -93,18 +93,18 @@ def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, now:
     return sample
 
 
-def with_cache(model: Model, stage: str, now: Execution) -> Model:
+def with_cache(model: Model, stage: str, execution: Execution) -> Model:
     """The model, which has been called before, with the cache of ``now`` around its calls.
 
     It counts all rows; the model itself counts only those that were not in the cache.
     """
-    return model if now.cache is None else _CachedModel(model, stage, now)
+    return model if execution.cache is None else _CachedModel(model, stage, execution)
 
 
 class _CachedModel(Model):
-    def __init__(self, model: Model, stage: str, now: Execution) -> None:
+    def __init__(self, model: Model, stage: str, execution: Execution) -> None:
         vars(self).update(vars(model))
-        self._model, self._stage, self._now = model, stage, now
+        self._model, self._stage, self._now = model, stage, execution
         self._count = copy(self._count)
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
