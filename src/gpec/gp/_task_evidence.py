@@ -101,7 +101,7 @@ class JointEvidence:
 
 
 def learn_matrix(kind: str, evidence: JointEvidence, d: int) -> Learned:
-    """The correlation of the given kind with the highest log marginal likelihood less its penalty."""
+    """The correlation of the given kind with the highest log marginal likelihood minus its penalty."""
     C, varies = np.eye(d), evidence.varies
     C[np.ix_(varies, varies)] = evidence.correlation()
     of_parameter = penalty_of_parameter(evidence)

@@ -60,7 +60,7 @@ class Prediction:
 class LeaveOneOut:
     """Each explained row predicted from the others; both arrays ``(N, d)``.
 
-    ``residual`` is the attribution less its prediction, ``variance`` that of the residual, noise and nugget included.
+    ``residual`` is the attribution minus its prediction, ``variance`` that of the residual, noise and nugget included.
     """
 
     residual: FloatArray

@@ -149,7 +149,7 @@ class SimilarRows(_Calibrated):
     Parameters
     ----------
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
-        Mean and deviation of the attribution of each similar row less that of the row.
+        Mean and deviation of the attribution of each similar row minus that of the row.
     scores : ConformityScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str

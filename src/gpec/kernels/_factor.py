@@ -147,7 +147,7 @@ class FactorGrid:
 
     @property
     def steps(self) -> int:
-        """How many to either side of the start, but for one beyond."""
+        """How many on either side of the start; the grid has one more beyond."""
         entry = 8 if self.graph.is_exact else 4
         affordable = _BYTES_OF_GRID / (entry * len(self.graph) * len(self.graph.landmarks))
         return int(np.clip((affordable - 3) / 2, *_STEPS))

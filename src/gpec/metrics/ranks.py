@@ -116,7 +116,7 @@ def rank_stability(
 
 
 def _centred_ranks(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Ranks less their mean, as if each value occurred ``weights`` times; ties get their mean rank."""
+    """Ranks minus their mean, as if each value occurred ``weights`` times; ties get their mean rank."""
     _, group = np.unique(values, return_inverse=True)
     size = np.bincount(group, weights)
     return np.asarray((np.cumsum(size) - 0.5 * size - 0.5 * size.sum())[group])

@@ -190,7 +190,7 @@ class Fitted(Learned):
         return [output_model.kernel for output_model in self.output_models]
 
     def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1, outputs: bool = False) -> Rows:
-        """Encoded rows with what intervals and kernels read, but for effects; with the model's outputs if asked for."""
+        """Encoded rows with what intervals and kernels read, except effects; with the model's outputs if asked for."""
         outputs = outputs or self.observations.adds_up_to is not None or self.normalizer is not None
         outputs = outputs or any(kernel.needs_outputs for kernel in self.kernels)
         return make_rows(self.context, Z, outputs=outputs, name=name, n_jobs=n_jobs)
@@ -261,7 +261,7 @@ class Fitted(Learned):
         }
 
     def diagnostics_of_rows(self) -> dict[str, Any]:
-        """What further explained rows change, but for what they cost."""
+        """What further explained rows change, except what they cost."""
         return {
             "explained_rows": len(self.observations.rows),
             "left_out_R2": self.loo_r2,

@@ -44,7 +44,7 @@ def add_effects(
 ) -> Rows:
     """Rows with effects if one of the kernels reads them.
 
-    The effect of a feature is the model's answer less the mean of its answers when the feature takes the value that it
+    The effect of a feature is the model's answer minus the mean of its answers when the feature takes the value that it
     has in some of the explained rows; see :class:`gpec.kernels.Effect`.
     """
     n = max((kernel.needs_effects for kernel in kernels), default=0)

@@ -36,7 +36,7 @@ _VARIED = 1e-24  # of the largest scale: a scale below it is rounding, and the f
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Attributions of similar rows less that of the row: normal, with these means and deviations ``(n, d, c, K)``."""
+    """Attributions of similar rows minus that of the row: normal, with these means and deviations ``(n, d, c, K)``."""
 
     offset: FloatArray
     deviation: FloatArray

@@ -22,7 +22,7 @@ _KEPT_ELSEWHERE = ("random_state", "boundary")  # a file holds the seed and the 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """The parameters of :class:`gpec.GPEC` but for the model; making one refuses what can never be used."""
+    """The parameters of :class:`gpec.GPEC` except the model; making one refuses what can never be used."""
 
     explainer: Any
     kernel: Any
