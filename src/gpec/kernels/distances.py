@@ -154,7 +154,8 @@ class Output(Distance):
     Attributions in units of probability follow the probability where it is small and the log-odds elsewhere. With both,
     the marginal likelihood rose on every table tried (by 16 to 140 nats over log-odds alone). The values of a regressor
     are taken as they are. Their ``arcsinh``, which is like a logarithm, was less likely on every table tried, by 17 to
-    250 nats, heavy tails or not: the length is learned in units of the median distance, which a few large values do not move.
+    250 nats, heavy tails or not: the length is learned in units of the median distance, which a few large values do
+    not move.
     """
 
     needs_outputs = True
