@@ -312,7 +312,7 @@ class GPEC(BaseEstimator):
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         fitted.calibration.require_enough_calibration_rows(attribution, level)
-        Z = fitted.context.schema.encode(X)
+        Z = fitted.encode(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
         with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
             execution = settings.execution(cache)
@@ -357,7 +357,7 @@ class GPEC(BaseEstimator):
         """
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))
-        Z = fitted.context.schema.encode(X)
+        Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
         with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache:
             calibration = calibrate_on(fitted, Z, given, settings.execution(cache))
@@ -372,7 +372,7 @@ class GPEC(BaseEstimator):
         fitted = self._require_fitted()
         if fitted.similarity is None:
             raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
-        similar = fitted.similarity.rows(fitted.context.schema.encode(X))
+        similar = fitted.similarity.rows(fitted.encode(X))
         return fitted.context.schema.decode(similar.reshape(-1, similar.shape[2]))
 
     def refine(self, X: Any, n: int = 50, target: float | None = None) -> Self:
@@ -396,7 +396,7 @@ class GPEC(BaseEstimator):
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
-        Z = fitted.context.schema.encode(X)
+        Z = fitted.encode(X)
         new: list[FloatArray] = []
         model, earlier, clock = fitted.context.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
         n_rows, n_calls = earlier["model_rows"] - model.n_rows, earlier["model_calls"] - model.n_calls

@@ -189,6 +189,12 @@ class Fitted(Learned):
     def kernels(self) -> list[Kernel]:
         return [output_model.kernel for output_model in self.output_models]
 
+    def encode(self, X: Any) -> FloatArray:
+        """Rows given to a later call, checked and encoded."""
+        Z = self.context.schema.encode(X)
+        self.context.schema.embed(Z, "X")  # refuses rows that lie too far away, before anything else is done
+        return Z
+
     def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1, outputs: bool = False) -> Rows:
         """Encoded rows with what intervals and kernels read, except effects; with the model's outputs if asked for."""
         outputs = outputs or self.observations.adds_up_to is not None or self.normalizer is not None
