@@ -15,7 +15,7 @@ from gpec.app import _files
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._drawing import plain
 from gpec.app._files import FileCache, read_file
-from gpec.app._rows import selected_rows
+from gpec.app._rows import rows_table, selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.runtime import archive
 
@@ -178,14 +178,46 @@ def test_what_is_not_there(tmp_path):
         FileCache().open_upload("data:;base64,a", "x")
 
 
-def test_the_least_recently_used_file_is_let_go(saved):
+def test_the_least_recently_used_upload_is_let_go(saved):
     cache, path = FileCache(), saved()
-    keys = [cache.open_path(path)[0] for _ in range(8)]
+    named = cache.open_path(path)[0]
+    content = uploaded(path.read_bytes())
+    keys = [cache.open_upload(content, "sent.gpec")[0] for _ in range(8)]
     cache.get(keys[0])
-    cache.open_path(path)
+    cache.open_upload(content, "sent.gpec")
     cache.get(keys[0])
     with pytest.raises(InputError, match="no longer open"):
         cache.get(keys[1])
+    assert keys[1] not in cache
+    assert cache.get(named).name == path.name  # named on the command line: it stays
+
+
+def test_uploads_that_stay_open_are_limited_by_their_sizes(saved, monkeypatch):
+    content = uploaded(saved(n=1000).read_bytes())
+    monkeypatch.setattr(_files, "_UPLOADS_MEMORY", 200_000)
+    cache = FileCache()
+    keys = [cache.open_upload(content, "sent.gpec")[0] for _ in range(3)]
+    assert [key in cache for key in keys] == [False, False, True]
+
+
+def test_an_upload_of_very_many_rows_or_classes(saved, monkeypatch):
+    content = uploaded(saved(n=6, classes=4).read_bytes())
+    monkeypatch.setattr(_files, "_MOST_ROWS", 5)
+    with pytest.raises(InputError, match="6 rows, and the page takes 5 from a browser"):
+        FileCache().open_upload(content, "sent.gpec")
+    assert len(read_file(saved(n=6), "mine.gpec").labels) == 6  # named on the command line
+    monkeypatch.setattr(_files, "_MOST_CLASSES", 3)
+    with pytest.raises(InputError, match="4 classes, and the page shows 3"):
+        read_file(saved(classes=4), "mine.gpec")
+
+
+def test_long_texts_of_a_file_are_shortened(saved):
+    long = "x" * 10**5
+    path = saved(feature_names=[long, "b", "c"], row_names=np.array([long] * 5), diagnostics={"unit": long})
+    file = read_file(path, "long.gpec")
+    shown = [str(file.labels), str(file.facts), str(file.statements)]
+    shown += everything([rows_table(file, 0, np.arange(5), []), table(file.explanation, file.labels, np.arange(3))])
+    assert max(map(len, shown)) < 5_000
 
 
 def has_intervals(tmp_path, firm):

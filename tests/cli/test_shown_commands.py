@@ -29,7 +29,9 @@ def test_app_is_run_as_asked(tmp_path, monkeypatch):
     (tmp_path / "e.gpec").touch()
     result = CliRunner().invoke(app, ["app", str(tmp_path / "e.gpec"), "--port", "8123", "--no-browser"])
     assert result.exit_code == 0, result.output
-    assert seen == [([tmp_path / "e.gpec"], {"host": "127.0.0.1", "port": 8123, "open_browser": False})]
+    assert seen == [
+        ([tmp_path / "e.gpec"], {"host": "127.0.0.1", "host_names": [], "port": 8123, "open_browser": False})
+    ]
     assert CliRunner().invoke(app, ["app", str(tmp_path / "nowhere.gpec")]).exit_code == 2
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from gpec._colors import LIGHT, css
-from gpec.app._files import LARGEST_UPLOAD, FileCache
+from gpec.app._files import FileCache
 from gpec.app._server import serve
 from gpec.errors import MissingExtraError
 
@@ -34,6 +34,7 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
     except ImportError as error:
         raise MissingExtraError('The page needs dash and plotly: pip install "gpec[app]".') from error
     from gpec.app import playground, your_data
+    from gpec.app._requests import protect
 
     cache = FileCache()
     names = [cache.open_path(path) for path in files]
@@ -46,7 +47,6 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
         serve_locally=True,
     )
     app.index_string = app.index_string.replace("{%css%}", f"<style>:root {{ {css(LIGHT)} }}</style>{{%css%}}")
-    app.server.config["MAX_CONTENT_LENGTH"] = 2 * LARGEST_UPLOAD  # as text a file grows by a third
     motto = html.Span("an honest error bar on every feature attribution", className="motto")
     start = "your-data" if names else "playground"
     app.layout = html.Div(
@@ -62,6 +62,7 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
     app.clientside_callback(_TURN, *hidden, Input("page", "value"))
     playground.connect(app)
     your_data.connect(app, cache)
+    protect(app)
     return app
 
 
@@ -69,6 +70,7 @@ def run(
     files: Sequence[str | os.PathLike[str]] = (),
     *,
     host: str = "127.0.0.1",
+    host_names: Sequence[str] = (),
     port: int = 8050,
     open_browser: bool = False,
 ) -> None:
@@ -79,15 +81,19 @@ def run(
     files : paths
         Saved explanations (``e.save(path)``) or fits (``g.save(path)``) to look at.
     host : str
-        Address to listen on; by default only this machine can reach the page.
+        Address to listen on; by default only this machine can reach the page. ``"0.0.0.0"`` and ``"::"`` are all
+        addresses of this machine.
+    host_names : list of str
+        Names of this machine under which browsers may ask for the page, besides its addresses, ``localhost`` and
+        ``host``.
     port : int
         0 takes any free port.
     open_browser : bool
         Open the page in the browser of this machine.
     """
     app = make_app(files)
-    with serve(app.server, host, port) as server, contextlib.suppress(KeyboardInterrupt):
-        address = f"http://{host}:{server.server_port}/"
+    with serve(app.server, host, port, host_names) as server, contextlib.suppress(KeyboardInterrupt):
+        address = f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/"
         Console().print(f"The page is at {address} (Ctrl-C ends it).", soft_wrap=True)
         if open_browser:
             webbrowser.open(address)  # the server is listening already

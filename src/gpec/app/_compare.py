@@ -83,7 +83,7 @@ def table(rows: Explanation, labels: list[str], features: IntArray, *, has_inter
 
     head = html.Tr([html.Th("feature"), *(html.Th(f"row {label}") for label in labels)])
     body = [
-        html.Tr([html.Th(str(name), scope="row"), *(cell(i, j) for i in range(len(labels)))])
+        html.Tr([html.Th(value_text(name), scope="row"), *(cell(i, j) for i in range(len(labels)))])
         for j, name in enumerate(shown.feature_names)
     ]
     return html.Table([html.Thead(head), html.Tbody(body)], className="compared")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from gpec._numbers import answer_text, number, share_text
+from gpec._numbers import answer_text, number, share_text, value_text
 from gpec.app._files import OpenFile
 from gpec.errors import InputError
 from gpec.intervals.trust import row_levels
@@ -61,7 +61,7 @@ def rows_table(file: OpenFile, output: int, rows: IntArray, picked: list[int]) -
             html.Td(share_text(firm[i]) if file.has_intervals else "", className="firm"),
             html.Td(html.Span(words[i], className=f"level {words[i]}") if file.has_intervals else ""),
             html.Td(answer),
-            html.Td(f"{e.feature_names[largest]} {number(e.values[i, largest], sign=True)}"),
+            html.Td(f"{value_text(e.feature_names[largest])} {number(e.values[i, largest], sign=True)}"),
         ]
         body.append(html.Tr(cells, className="chosen" if chosen else ""))
     return html.Table([html.Thead(html.Tr([html.Th(title) for title in head])), html.Tbody(body)], className="rows")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dash import Input, Output, State, ctx, dcc, html, no_update
+from dash import Input, Output, State, dcc, html, no_update
+from flask import abort
 
 from gpec._numbers import number, share_text
 from gpec.app._controls import SLIDERS, choices, controls_from, dials, models_for
-from gpec.app._datasets import FORMULA, load_dataset
+from gpec.app._datasets import DATASETS, FORMULA, MODELS, load_dataset
 from gpec.app._drawing import colour_top, draw_surface
+from gpec.app._requests import callback, distinct, number_in, one_of, pair, taking_turns, triggered, whole
 from gpec.app._server import sentence
-from gpec.app._surface import ALIKE, Reading, Surface, reading_at, surface_of
+from gpec.app._surface import ALIKE, MOST_ADDED, PAPER, SIMILAR, Reading, Surface, reading_at, surface_of
 
 __all__ = ["connect", "layout"]
 
@@ -90,20 +92,22 @@ def connect(app: Any) -> None:
             Input(dial.name, "value"),
         )
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("model", "options"),
         Output("model", "value"),
         Output("feature", "options"),
         Input("dataset", "value"),
         State("model", "value"),
     )
-    def furnish(name: str, model: str) -> Any:
-        dataset = load_dataset(name)
+    def furnish(name: Any, model: Any) -> Any:
+        dataset, model = load_dataset(one_of(name, DATASETS)), one_of(model, MODELS)
         features = [{"label": title, "value": j} for j, title in enumerate(dataset.names)]
         possible = model != FORMULA or dataset.score is not None
         return models_for(dataset.score is not None), model if possible else "trees", features
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("added", "data"),
         Output("clicked", "data"),
         Output("surface", "clickData"),
@@ -115,21 +119,24 @@ def connect(app: Any) -> None:
         State("added", "data"),
         prevent_initial_call=True,
     )
-    def remember(_: str, click: Any, __: Any, ___: Any, mode: str, added: list[Any]) -> Any:
-        if ctx.triggered_id == "dataset":
+    def remember(_: Any, click: Any, __: Any, ___: Any, mode: Any, added: Any) -> Any:
+        used, _ = triggered()
+        if used == "dataset":
             return [], None, None
-        if ctx.triggered_id == "undo":
+        added, mode = distinct(added, pair, MOST_ADDED + 1), one_of(mode, (BALL, ADD))
+        if used == "undo":
             return added[:-1], no_update, no_update
-        if ctx.triggered_id == "clear":
+        if used == "clear":
             return [], no_update, no_update
         if not click:
             return no_update, no_update, no_update
-        point = [click["points"][0]["x"], click["points"][0]["y"]]
+        point = _clicked(click)
         if mode == ADD and point not in added:
-            return [*added, point], point, None
+            return [*added, point][: MOST_ADDED + 1], point, None  # one more, about which there is a sentence
         return no_update, point, None
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("surface", "figure"),
         Output("numbers", "children"),
         Output("note", "children"),
@@ -141,21 +148,56 @@ def connect(app: Any) -> None:
         State("hold", "value"),
         State("last", "data"),
     )
-    def draw(dataset: str, model: str, meaning: str, feature: int, *others: Any) -> Any:
+    def draw(dataset: Any, model: Any, meaning: Any, feature: Any, *others: Any) -> Any:
         *positions, added, clicked, hold, last = others
-        chosen = {"dataset": dataset, "model": model, "meaning": meaning}
-        by_slider = {dial.name: where for dial, where in zip(SLIDERS, positions, strict=True)}
+        chosen = {
+            "dataset": one_of(dataset, DATASETS),
+            "model": one_of(model, MODELS),
+            "meaning": one_of(meaning, (PAPER, SIMILAR)),
+        }
+        by_slider = {dial.name: number_in(where) for dial, where in zip(SLIDERS, positions, strict=True)}
+        feature, added = whole(feature, 1), distinct(added, pair, MOST_ADDED + 1)
+        point = pair(clicked) if clicked else None
+        last = None if last is None else {name: _number_of(last, name) for name in ("top", "median")}
         try:
-            controls = controls_from(chosen, by_slider, added)
-            surface = surface_of(controls)
-            reading = reading_at(controls, (clicked[0], clicked[1]), feature) if clicked else None
-            held = bool(hold) and last is not None
-            top = last["top"] if held else colour_top(surface, feature)
-            median = surface.median_width(feature)
-            shown = numbers(surface, reading, feature, median, last)
-            return draw_surface(surface, feature, top, reading), shown, "", {"top": top, "median": median}
+            with taking_turns():
+                return drawn(chosen, by_slider, added, feature, point, last, held=bool(hold))
         except Exception as error:
             return no_update, no_update, sentence(error), no_update
+
+
+def drawn(
+    chosen: dict[str, str],
+    positions: dict[str, float],
+    added: list[tuple[float, float]],
+    feature: int,
+    point: tuple[float, float] | None,
+    last: dict[str, float] | None,
+    *,
+    held: bool,
+) -> Any:
+    """The plot, the numbers beside it, no note, and what the next plot needs of this one."""
+    controls = controls_from(chosen, positions, added)
+    surface = surface_of(controls)
+    reading = reading_at(controls, point, feature) if point is not None else None
+    top = last["top"] if held and last is not None else colour_top(surface, feature)
+    median = surface.median_width(feature)
+    shown = numbers(surface, reading, feature, median, last)
+    return draw_surface(surface, feature, top, reading), shown, "", {"top": top, "median": median}
+
+
+def _clicked(click: Any) -> tuple[float, float]:
+    """The point of plotly's description of a click."""
+    try:
+        return pair([click["points"][0][axis] for axis in "xy"])
+    except (LookupError, TypeError):
+        abort(400)
+
+
+def _number_of(last: Any, name: str) -> float:
+    if not isinstance(last, dict):
+        abort(400)
+    return number_in(last.get(name))
 
 
 def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
+from dash import ALL, Input, Output, State, dcc, html, no_update
+from flask import abort
+from werkzeug.exceptions import HTTPException
 
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
+from gpec.app._requests import callback, distinct, one_of, taking_turns, text, triggered, whole
 from gpec.app._rows import LEVELS, ORDERS, PAGE, rows_table, selected_rows
 from gpec.app._server import sentence
 
 __all__ = ["connect", "layout"]
 
+_LONGEST_SEARCH = 200  # characters
+_LONGEST_NAME = 255
+_MOST = 10**9  # rows
+_MOST_OPTIONS = 1_000  # files, most of them no longer open
 _INVITATION = (
     "Open a file of e.save or g.save. The file stays on this machine, and nothing in it is executed. Trust is the "
     "share of a row's attributions, by size, whose sign is firm."
@@ -43,7 +50,8 @@ def layout(files: list[tuple[str, str]]) -> Any:
             html.Div(id="file-about"),
             html.Div(
                 [
-                    dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2),
+                    dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2,
+                              maxLength=_LONGEST_SEARCH),
                     dcc.Checklist({level: f"{level} trust" for level in LEVELS}, list(LEVELS),
                                   id="levels", inline=True, className="of-trust"),
                     dcc.Dropdown(ORDERS, "least", id="order", clearable=False, searchable=False, className="of-trust"),
@@ -80,7 +88,8 @@ def connect(app: Any, cache: FileCache) -> None:
     """Connect the page's callbacks."""
     filters = [Input(name, "value") for name in ("file", "output", "search", "levels", "order")]
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("file", "options"),
         Output("file", "value"),
         Output("file-note", "children"),
@@ -90,16 +99,21 @@ def connect(app: Any, cache: FileCache) -> None:
         State("file", "options"),
         prevent_initial_call=True,
     )
-    def receive(contents: str | None, name: str | None, options: list[Any]) -> Any:
+    def receive(contents: Any, name: Any, options: Any) -> Any:
         if not contents:
             return no_update, no_update, no_update, no_update
+        contents, name = text(contents, 2 * LARGEST_UPLOAD), text(name, _LONGEST_NAME)
+        shown = distinct(options, _option, _MOST_OPTIONS)
         try:
-            key, shown = cache.open_upload(contents, str(name))
+            with taking_turns():
+                key, name = cache.open_upload(contents, name)
         except Exception as error:
             return no_update, no_update, sentence(error), None
-        return [*(options or []), {"label": shown, "value": key}], key, "", None
+        still_open = [option for option in shown if option["value"] in cache]
+        return [*still_open, {"label": name, "value": key}], key, "", None
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("file-about", "children"),
         Output("output", "options"),
         Output("output", "value"),
@@ -108,9 +122,10 @@ def connect(app: Any, cache: FileCache) -> None:
         Output("filters", "className"),
         Input("file", "value"),
     )
-    def show(key: str | None) -> Any:
+    def show(key: Any) -> Any:
         if key is None:
             return [], [], 0, True, True, ""
+        key = text(key)
         try:
             file = cache.get(key)
         except Exception as error:
@@ -118,7 +133,8 @@ def connect(app: Any, cache: FileCache) -> None:
         classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(file.outputs)]
         return about(file), classes, 0, not classes, False, "filters" if file.has_intervals else "filters unjudged"
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("start", "data"),
         *filters,
         Input("earlier", "n_clicks"),
@@ -126,11 +142,12 @@ def connect(app: Any, cache: FileCache) -> None:
         State("start", "data"),
     )
     def turn(*given: Any) -> int:
-        start: int = given[-1] or 0
-        step = {"earlier": -PAGE, "later": PAGE}.get(str(ctx.triggered_id))
+        start = whole(given[-1] or 0, _MOST)
+        step = {"earlier": -PAGE, "later": PAGE}.get(str(triggered()[0]))
         return 0 if step is None else max(start + step, 0)
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("rows", "children"),
         Output("page-number", "children"),
         Output("earlier", "disabled"),
@@ -140,15 +157,17 @@ def connect(app: Any, cache: FileCache) -> None:
         Input("start", "data"),
         Input("picked", "data"),
     )
-    def list_rows(key: Any, output: int, text: Any, levels: Any, order: str, start: int, picked: list[int]) -> Any:
+    def list_rows(key: Any, output: Any, words: Any, levels: Any, order: Any, start: Any, picked: Any) -> Any:
         if key is None:
             return [], "", True, True, True
+        key, words, start, picked = text(key), text(words or "", _LONGEST_SEARCH), whole(start, _MOST), _rows(picked)
+        levels, order = distinct(levels, lambda level: one_of(level, LEVELS), len(LEVELS)), one_of(order, ORDERS)
         try:
             file = cache.get(key)
-            has_intervals = file.has_intervals
-            found = selected_rows(
-                file, output, text or "", levels if has_intervals else LEVELS, order if has_intervals else "file"
-            )
+            output, has_intervals = _class(file, output), file.has_intervals
+            found = selected_rows(file, output, words, *((levels, order) if has_intervals else (LEVELS, "file")))
+        except HTTPException:
+            raise
         except Exception as error:
             return _sorry(error), "", True, True, True
         if not len(found):
@@ -158,36 +177,58 @@ def connect(app: Any, cache: FileCache) -> None:
         last = start + PAGE >= len(found)
         return rows_table(file, output, here, picked), where, start == 0, last, False
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("picked", "data"),
         Input("file", "value"),
         Input({"pick": ALL}, "n_clicks"),
         State("picked", "data"),
         prevent_initial_call=True,
     )
-    def pick(_: Any, clicks: list[Any], picked: list[int]) -> Any:
-        if not isinstance(ctx.triggered_id, dict):
+    def pick(_: Any, clicks: Any, picked: Any) -> Any:
+        button, clicked = triggered()
+        if not isinstance(button, dict):
             return []
-        if not ctx.triggered[0]["value"]:  # a new button, not clicked yet
+        if not clicked:  # a new button, not clicked yet
             return no_update
-        row = int(ctx.triggered_id["pick"])
+        row, picked = whole(button.get("pick"), _MOST), _rows(picked)
         return [other for other in picked if other != row] if row in picked else [*picked, row][-MOST_COMPARED:]
 
-    @app.callback(  # type: ignore[untyped-decorator]
+    @callback(
+        app,
         Output("comparison", "children"),
         Input("picked", "data"),
         Input("output", "value"),
         State("file", "value"),
     )
-    def compare(picked: list[int], output: int, key: Any) -> Any:
+    def compare(picked: Any, output: Any, key: Any) -> Any:
         if key is None:
             return []
+        key, picked = text(key), _rows(picked)
         if not picked:
             return _hint(f"Choose up to {MOST_COMPARED} rows to see them side by side.")
         try:
-            return _side_by_side(cache.get(key), output, picked)
+            file = cache.get(key)
+            last = len(file.labels) - 1
+            return _side_by_side(file, _class(file, output), [whole(row, last) for row in picked])
+        except HTTPException:
+            raise
         except Exception as error:
             return _sorry(error)
+
+
+def _option(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        abort(400)
+    return {"label": text(value.get("label"), _LONGEST_NAME), "value": text(value.get("value"))}
+
+
+def _rows(picked: Any) -> list[int]:
+    return distinct(picked, lambda row: whole(row, _MOST), MOST_COMPARED)
+
+
+def _class(file: OpenFile, output: Any) -> int:
+    return whole(output, max(len(file.outputs), 1) - 1)
 
 
 def about(file: OpenFile) -> Any:

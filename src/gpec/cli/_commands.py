@@ -141,6 +141,9 @@ def demo(
 def show_app(
     files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = "127.0.0.1",
+    host_name: Annotated[
+        list[str] | None, typer.Option(help="A name of this machine that browsers may use; can be repeated.")
+    ] = None,
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8050,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     debug: Debug = False,
@@ -151,7 +154,7 @@ def show_app(
     missing = [str(file) for file in files or [] if not file.is_file()]
     if missing:
         raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
-    run(files or [], host=host, port=port, open_browser=browser)
+    run(files or [], host=host, host_names=host_name or [], port=port, open_browser=browser)
 
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
