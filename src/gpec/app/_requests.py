@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from dash import ctx
 from dash.exceptions import PreventUpdate
 from flask import abort, request
-from werkzeug.exceptions import HTTPException
 
 from gpec.app._files import LARGEST_UPLOAD
 from gpec.errors import InputError
@@ -62,7 +61,7 @@ def protect(app: Any) -> None:
     @server.errorhandler(Exception)  # type: ignore[untyped-decorator]
     def refuse(error: Exception) -> Any:
         """Callbacks handle their own errors; what remains is a request that dash cannot read."""
-        return error if isinstance(error, HTTPException) else ("This request cannot be read.", 400)
+        return error if _is_answer(error) else ("This request cannot be read.", 400)
 
     @server.after_request  # type: ignore[untyped-decorator]
     def add_headers(response: Any) -> Any:
@@ -70,6 +69,11 @@ def protect(app: Any) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether an error is an answer with a status, as ``abort`` raises it."""
+    return hasattr(error, "get_response")
 
 
 def _read_json() -> None:
@@ -114,9 +118,11 @@ def callback(app: Any, *places: Any, **options: Any) -> Callable[[Callable[..., 
         def answer(*given: Any) -> Any:
             try:
                 return function(*given)
-            except (HTTPException, PreventUpdate):
+            except PreventUpdate:
                 raise
-            except Exception:
+            except Exception as error:
+                if _is_answer(error):
+                    raise
                 logging.getLogger("gpec.app").exception("Unexpected error in the page.")
                 abort(500)
 

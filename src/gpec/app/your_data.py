@@ -6,7 +6,6 @@ from typing import Any
 
 from dash import ALL, Input, Output, State, dcc, html, no_update
 from flask import abort
-from werkzeug.exceptions import HTTPException
 
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
@@ -164,12 +163,10 @@ def connect(app: Any, cache: FileCache) -> None:
         levels, order = distinct(levels, lambda level: one_of(level, LEVELS), len(LEVELS)), one_of(order, ORDERS)
         try:
             file = cache.get(key)
-            output, has_intervals = _class(file, output), file.has_intervals
-            found = selected_rows(file, output, words, *((levels, order) if has_intervals else (LEVELS, "file")))
-        except HTTPException:
-            raise
         except Exception as error:
             return _sorry(error), "", True, True, True
+        output = _class(file, output)
+        found = selected_rows(file, output, words, *((levels, order) if file.has_intervals else (LEVELS, "file")))
         if not len(found):
             return _hint("No row matches; use fewer words, or allow more levels of trust."), "", True, True, True
         here = found[start : start + PAGE]
@@ -209,12 +206,10 @@ def connect(app: Any, cache: FileCache) -> None:
             return _hint(f"Choose up to {MOST_COMPARED} rows to see them side by side.")
         try:
             file = cache.get(key)
-            last = len(file.labels) - 1
-            return _side_by_side(file, _class(file, output), [whole(row, last) for row in picked])
-        except HTTPException:
-            raise
         except Exception as error:
             return _sorry(error)
+        rows = [whole(row, len(file.labels) - 1) for row in picked]
+        return _side_by_side(file, _class(file, output), rows)
 
 
 def _option(value: Any) -> dict[str, str]:
