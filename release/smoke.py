@@ -97,7 +97,7 @@ def test_plots_of_a_fit(forest):
 
 def test_report(forest, tmp_path):
     forest.explain(X[100:]).to_html(tmp_path / "report.html", gpec=forest)
-    assert "attributions of similar rows lie inside" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "in 95% of cases the similar row" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_answers_to_this_machine_only():
