@@ -179,8 +179,9 @@ def address():
         yield address
 
 
-def ask(address, host=None, path=""):
-    request = urllib.request.Request(address + path, headers={} if host is None else {"Host": host})  # noqa: S310
+def ask(address, host=None, path="", data=None):
+    headers = {"Content-Type": "application/json"} | ({} if host is None else {"Host": host})
+    request = urllib.request.Request(address + path, data, headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
         return answer.status, answer.headers, answer.read()
 
@@ -201,14 +202,16 @@ def closed(connection, seconds):
         return False
 
 
-def test_many_half_open_connections_and_clients(address):
+def test_many_half_open_connections_and_clients(page, address):
     before, begin = threading.active_count(), time.monotonic()
     with ExitStack() as stack:
         for i in range(200):
             connection = stack.enter_context(connect(address))
             connection.sendall((b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")[i % 3])
+        drawing = json.dumps(page.request(*VALID["draw"])).encode()
+        requests = [("_dash-update-component", drawing), *[("_dash-layout", None)] * 4] * 20
         with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(lambda _: ask(address, path="_dash-layout"), range(100)))
+            answers = list(pool.map(lambda each: ask(address, path=each[0], data=each[1]), requests))
         assert threading.active_count() - before <= _server.MOST_CONNECTIONS
     assert [status for status, _, _ in answers] == [200] * 100
     assert time.monotonic() - begin < 20
@@ -238,6 +241,22 @@ def test_a_slow_request_is_given_up(monkeypatch, capfd):
         assert len(ended) == 2
         assert closed(silent, 2.0)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_large_requests_are_read_one_after_the_other(monkeypatch):
+    monkeypatch.setattr("gpec.app._requests._SMALL", 100)
+    monkeypatch.setattr("gpec.app._requests._WAIT", 0.2)
+    head = b"POST /_dash-update-component HTTP/1.0\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n"
+    body = b'"' + b"x" * 498 + b'"'
+    with served() as address:
+        with connect(address) as first:
+            first.sendall(head)
+            time.sleep(0.1)
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                ask(address, path="_dash-update-component", data=body)
+        time.sleep(0.1)
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            ask(address, path="_dash-update-component", data=body)
 
 
 def test_what_a_browser_may_run(address):

@@ -234,7 +234,7 @@ def test_a_file_of_another_kind_is_refused_in_a_sentence(driver, page, tmp_path)
     path.write_text("nothing of the kind")
     open_file(driver, page, path)
     wait_for(driver, lambda d: text(d, "file-note"))
-    assert text(driver, "file-note") == "<b>notes.txt is not a file that e.save or g.save of gpec wrote."
+    assert text(driver, "file-note") == "<b>notes.txt is not a file of gpec."
     assert console_errors(driver) == []
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from dash import ctx
 from dash.exceptions import PreventUpdate
-from flask import abort, request
+from flask import abort, g, request
 
 from gpec.app._files import LARGEST_UPLOAD
 from gpec.errors import InputError
@@ -52,11 +52,16 @@ def protect(app: Any) -> None:
     def read() -> None:
         if request.method != "POST":
             return
-        if (request.content_length or 0) <= _SMALL:
-            _read_json()
-            return
-        with _locked(large):  # held until the body is read; files are read one after the other, too
-            _read_json()
+        if (request.content_length or 0) > _SMALL:  # one after the other, since each takes several times its size
+            if not large.acquire(timeout=_WAIT):
+                abort(503)
+            g.large = True
+        _read_json()
+
+    @server.teardown_request  # type: ignore[untyped-decorator]
+    def release(_: Any) -> None:
+        if g.pop("large", False):
+            large.release()
 
     @server.errorhandler(Exception)  # type: ignore[untyped-decorator]
     def refuse(error: Exception) -> Any:
@@ -87,16 +92,6 @@ def _read_json() -> None:
         request.get_json()  # kept for dash
     except RecursionError:
         abort(400)
-
-
-@contextmanager
-def _locked(lock: threading.Lock) -> Iterator[None]:
-    if not lock.acquire(timeout=_WAIT):
-        abort(503)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager
