@@ -172,13 +172,13 @@ def test_the_scheduler_killed_midway(slow, many, tmp_path, caplog):
 
 
 def test_the_connection_breaks_before_the_client_notices(fitted, parquet, tmp_path, client, monkeypatch):
-    def broken(futures):
+    def broken(future, timeout=None):
         raise distributed.comm.CommClosedError("Connection reset by peer")
 
-    monkeypatch.setattr(client, "gather", broken)
+    monkeypatch.setattr(distributed.Future, "result", broken)
     with pytest.raises(ClusterError, match="was lost; start the cluster again") as caught:
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
-    assert caught.value.__notes__[0].startswith("4 of 4 partitions are done")
+    assert re.match(r"\d of 4 partitions are done", caught.value.__notes__[0])
     assert client.status == "running"
 
 
@@ -225,7 +225,9 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
     ):
 
         def hire(message, *_):
-            assert re.search(r"has no workers; the work waits until one starts \('dask worker tcp://", str(message))
+            assert re.search(
+                r"has no workers; the work waits 300 seconds until one starts \('dask worker tcp://", str(message)
+            )
             cluster.scale(1)
 
         with warnings.catch_warnings():
@@ -233,6 +235,57 @@ def test_a_cluster_without_workers_says_that_it_waits(fitted, parquet, tmp_path)
             warnings.showwarning = hire
             run = explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client, attribution="posterior")
     assert run.n_rows == sum(len(pd.read_parquet(file)) for file in parquet.glob("*.parquet"))
+
+
+@pytest.fixture
+def short_wait(monkeypatch):
+    monkeypatch.setattr("gpec.runtime.payload.WAIT_FOR_WORKERS", 1.0)
+    monkeypatch.setattr("gpec.runtime.payload.ASKED_EVERY", 0.2)
+
+
+def test_all_workers_gone(slow, many, tmp_path, short_wait):
+    """An error after the stated time; what was finished is kept, and used by the next call."""
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+        after_one_file(tmp_path / "out", lambda: cluster.scale(0)),
+        pytest.raises(ClusterError, match=r"no workers for \d+ seconds; start workers") as caught,
+    ):
+        explain_parquet(slow, many, tmp_path / "out", scheduler=own, attribution="posterior")
+    assert re.match(r"\d+ of 10 partitions are done and kept in .*; pass resume=True", caught.value.__notes__[0])
+    kept = contents(tmp_path / "out")
+    assert 0 < len(kept) < 10
+    run = explain_parquet(slow, many, tmp_path / "out", scheduler="synchronous", attribution="posterior", resume=True)
+    assert (run.n_resumed, run.n_rows) == (len(kept), 100)
+
+
+def test_all_workers_gone_while_fitting(make_auto, rows, tmp_path, short_wait):
+    begun = tmp_path / "begun"
+
+    def thoughtful(X):
+        begun.touch()
+        time.sleep(5)
+        return slopes(X)
+
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+    ):
+
+        def dismiss():
+            while not begun.exists():
+                time.sleep(0.01)
+            cluster.scale(0)
+
+        thread = threading.Thread(target=dismiss)
+        thread.start()
+        with (
+            joblib.parallel_config("dask", client=own),
+            pytest.raises(ClusterError, match=r"no workers for \d+ seconds") as caught,
+        ):
+            make_auto(curved, thoughtful).fit(rows)
+        thread.join()
+    assert "checkpoint=path" in caught.value.__notes__[0]
 
 
 def test_workers_with_another_version_are_not_used(fitted, parquet, tmp_path, client, monkeypatch):

@@ -16,6 +16,7 @@ from gpec.data import read_table
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import TreeShap
 from gpec.models import load_model, match_columns
+from gpec.models._trial import try_in_child
 
 __all__ = ["Tables", "open_model", "usual_explainer"]
 
@@ -26,9 +27,10 @@ _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
 def open_model(
     source: str, model_name: str | None, output_name: str | None, trust_pickle: bool, trust_types: list[str] | None
 ) -> Any:
-    """The model; ``package.module:function`` is also searched for in the current folder."""
+    """The model; a file is tried in a child process first, ``package.module:function`` searched for here, too."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+    try_in_child(source)
     return load_model(
         source,
         trust_pickle=trust_pickle,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
@@ -10,13 +11,14 @@ from typing import Any, Literal
 from gpec.distributed._file import Counts, Job, explain_file
 from gpec.distributed._task import ExplainTask
 from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
-from gpec.runtime.payload import pass_through, picklable_errors, scheduler_lost, send
+from gpec.runtime.payload import WorkerWatch, pass_through, picklable_errors, scheduler_lost, send
 from gpec.runtime.progress import Progress
 
 __all__ = ["run_jobs", "running_on"]
 
 _LOCAL = ("synchronous", "threads", "processes")
 _SECONDS = 10  # to find the scheduler
+_PAUSE = 0.05  # seconds between two looks for finished files
 
 
 @contextmanager
@@ -69,14 +71,19 @@ def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: L
     import distributed
 
     address, futures, lost = _address(client), [], False
+    counts: dict[str, Counts] = {}
     try:
         futures = client.map(_explain_there, jobs, task=send(client, task), pure=False)
         with Progress(len(jobs), "partitions", progress) as bar:
-            for future in distributed.as_completed(futures, loop=client.loop):
-                if future.status != "finished":
-                    future.result()  # raises the task's error, or that it was cancelled
-                bar.advance()
-        return list(client.gather(futures))
+            waiting, watch = distributed.as_completed(futures, loop=client.loop), WorkerWatch(client)
+            while not waiting.is_empty():
+                if not waiting.has_ready():
+                    time.sleep(_PAUSE)
+                    watch.check()
+                for future in waiting.next_batch(block=False):
+                    counts[future.key] = watch.result(future)  # raises the task's error, or that it was cancelled
+                    bar.advance()
+        return [counts[future.key] for future in futures]
     except distributed.KilledWorker as error:
         partition = next(
             (job.partition for job, future in zip(jobs, futures, strict=True) if future.key == error.task), "?"

@@ -13,7 +13,7 @@ import pandas as pd
 from gpec.errors import InputError
 from gpec.models._booster_calls import is_booster
 
-__all__ = ["match_columns"]
+__all__ = ["Inputs", "inputs_of", "match_columns"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -
     InputError
         If columns are missing, their number is wrong, or a value is not one of the model's categories.
     """
-    inputs = _inputs_of(model)
+    inputs = inputs_of(model)
     left_out: list[str] = []
     if inputs.names is not None:
         missing = [column for column in inputs.names if column not in table.columns]
@@ -71,7 +71,7 @@ def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -
     return (table.assign(**changed) if changed else table), left_out
 
 
-def _inputs_of(model: Any) -> Inputs:
+def inputs_of(model: Any) -> Inputs:
     model = getattr(model, "__self__", model)  # of a method
     if hasattr(model, "get_booster"):
         model = model.get_booster()

@@ -113,7 +113,9 @@ def _of_lightgbm(path: Path) -> Any:
     with open(path, "rb") as file:
         if not file.readline().startswith(b"tree"):  # LightGBM would print a message of its own
             raise CorruptFileError(f"{path} is not a model of LightGBM; write it by booster.save_model.")
-    return lightgbm.Booster(model_file=path)
+    booster = lightgbm.Booster(model_file=path)
+    booster.feature_name()  # raises if the names are not UTF-8 text
+    return booster
 
 
 def _of_catboost(path: Path) -> Any:

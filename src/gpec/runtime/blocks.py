@@ -21,7 +21,15 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from gpec.errors import ClusterError
 from gpec.runtime.checkpoint import BlockCache
-from gpec.runtime.payload import Payload, one_at_a_time, picklable_errors, scheduler_lost, send, worker_killed
+from gpec.runtime.payload import (
+    Payload,
+    WorkerWatch,
+    one_at_a_time,
+    picklable_errors,
+    scheduler_lost,
+    send,
+    worker_killed,
+)
 from gpec.runtime.progress import Progress
 from gpec.typing import FloatArray, IntArray
 
@@ -143,14 +151,17 @@ def on_cluster(
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
         return work, n_jobs
-    sent = send(client, Payload.of(**parts, work=work))
+    sent, watch = send(client, Payload.of(**parts, work=work)), WorkerWatch(client)
 
     def run_on_worker(part: slice) -> T:
         future = None
         try:
             future = client.submit(_run_on_worker, sent, part, alone, pure=False)
-            found: T = future.result()
+            found: T = watch.result(future)
             return found
+        except ClusterError as error:
+            error.add_note("fit(..., checkpoint=path) stores finished blocks, and a second call resumes from them.")
+            raise
         except Exception as error:
             if worker_killed(error):
                 raise ClusterError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -17,11 +18,22 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = ["Payload", "one_at_a_time", "pass_through", "picklable_errors", "scheduler_lost", "send", "worker_killed"]
+__all__ = [
+    "Payload",
+    "WorkerWatch",
+    "one_at_a_time",
+    "pass_through",
+    "picklable_errors",
+    "scheduler_lost",
+    "send",
+    "worker_killed",
+]
 
 T = TypeVar("T")
 
 _UNPICKLING, _WORKING = Lock(), Lock()
+WAIT_FOR_WORKERS = 300.0  # seconds
+ASKED_EVERY = 5.0  # seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +81,8 @@ def send(client: Any, value: T) -> Any:
     if not client.nthreads():
         address = client.scheduler.address
         warnings.warn(
-            f"The scheduler at {address} has no workers; the work waits until one starts ('dask worker {address}').",
+            f"The scheduler at {address} has no workers; the work waits {WAIT_FOR_WORKERS:g} seconds until one starts "
+            f"('dask worker {address}').",
             ClusterWarning,
             stacklevel=2,
         )
@@ -77,6 +90,40 @@ def send(client: Any, value: T) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # it is sent only once
         return client.submit(pass_through, value, pure=False)
+
+
+class WorkerWatch:
+    """Raises if the cluster has had no workers for some minutes: work would wait for ever."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._seen = self._asked = time.monotonic()
+
+    def check(self) -> None:
+        """Ask the scheduler for its workers, at most once in a few seconds."""
+        now = time.monotonic()
+        if now - self._asked < ASKED_EVERY:
+            return
+        self._asked = now
+        if self._client.nthreads():
+            self._seen = now
+        elif now - self._seen > WAIT_FOR_WORKERS:
+            raise ClusterError(
+                f"The cluster has had no workers for {now - self._seen:.0f} seconds; start workers ('dask worker "
+                f"{self._client.scheduler.address}') and run the work again."
+            )
+
+    def result(self, future: Any) -> Any:
+        """The result of a future."""
+        from distributed import TimeoutError as NotYet
+
+        while True:
+            try:
+                return future.result(timeout=ASKED_EVERY)
+            except NotYet:
+                if future.done():  # it was the task that raised this
+                    raise
+            self.check()
 
 
 def scheduler_lost(client: Any, error: BaseException) -> bool:
