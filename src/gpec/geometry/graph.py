@@ -85,6 +85,15 @@ class GeodesicGraph:
     multiplicity: Annotated[IntArray, Shape("J"), Limits(least=1)]
     progress: Annotated[Literal["auto"] | bool, NOT_STORED] = False
 
+    def check_state(self) -> None:
+        """Raise a ValueError if indices lie outside; a graph from a file is checked."""
+        J, lengths = len(self.points), self.adjacency.data
+        self.adjacency.check_format(full_check=True)
+        if J == 0 or len(self.landmarks) == 0 or self.landmarks.max() >= J or self.component.max() >= J:
+            raise ValueError("has no points, or landmarks or components that are not among them")
+        if lengths.dtype != np.float64 or not np.isfinite(lengths).all() or lengths.min(initial=0.0) < 0:
+            raise ValueError("has edges whose lengths are not finite or negative")
+
     @classmethod
     def build(
         cls,

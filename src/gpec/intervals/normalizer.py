@@ -57,6 +57,18 @@ class ResidualNormalizer:
     left_out: Annotated[FloatArray, Shape("explained", "feature", "output"), Limits(least=0)]
     values: Annotated[FloatArray, Shape("m")] | None = None
 
+    def check_state(self) -> None:
+        """Raise a ValueError if a path through a tree leaves it or has no end; trees from a file are checked."""
+        here, k = np.arange(len(self.left)), len(self.left)
+        children = np.concatenate((self.left, self.right))
+        leaf = (self.left == here) & (self.right == here)
+        if not len(self.roots) or self.roots.max() >= k or children.max() >= k:
+            raise ValueError("has trees with nodes that do not exist")
+        if not (leaf | ((self.left > here) & (self.right > here))).all():
+            raise ValueError("has trees whose paths have no end")
+        if self.values is not None and (len(self.values) == 0 or (np.diff(self.values) < 0).any()):
+            raise ValueError("has values that are not sorted")
+
     @classmethod
     def learn(
         cls, rows: Rows, residual: FloatArray, std: FloatArray, weights: FloatArray, seed: int

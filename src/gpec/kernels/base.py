@@ -10,19 +10,20 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from gpec._validation import check_positive
 from gpec.data import Rows
-from gpec.errors import CorruptFileError, InputError, NotFittedError
+from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels._sklearn import SklearnAdapter
+from gpec.runtime.state import Limits, read_attributes
 from gpec.typing import FloatArray
 
-__all__ = ["Cross", "Crosses", "Kernel", "Pullback"]
+__all__ = ["POSITIVE", "Cross", "Crosses", "Kernel", "Pullback"]
 
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
@@ -32,6 +33,7 @@ Crosses = Callable[[Rows], Iterator[tuple[FloatArray, FloatArray]]]
 Pullback = tuple[FloatArray, Callable[[FloatArray], FloatArray]]
 
 _PAIRED = 8
+POSITIVE = Limits(0, strict=True)
 _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, Any] = {}
 
@@ -204,15 +206,48 @@ class Kernel(SklearnAdapter, ABC):
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> Kernel:
-        """The kernel that gave ``state``; its class must have been imported."""
-        if state["kind"] not in _KINDS:
+        """The kernel that gave ``state``; its class must have been imported.
+
+        Parameters are checked as in ``fit``, and what was learned by the annotations of its class.
+
+        Raises
+        ------
+        CorruptFileError
+            If the state is not one that :meth:`state` gives.
+        """
+        if not isinstance(state, dict) or set(state) != {"kind", "parameters", "learned"}:
+            raise CorruptFileError("The file holds a kernel that lacks a part; save the file again from the original.")
+        cls = _KINDS.get(state["kind"]) if isinstance(state["kind"], str) else None
+        if cls is None:
             raise CorruptFileError(
-                f"The file holds a kernel of the unknown kind {state['kind']!r}; import the module that defines it."
+                f"The file holds a kernel of the unknown kind {str(state['kind'])[:60]!r}; import the module that "
+                "defines it."
             )
-        kernel: Kernel = _KINDS[state["kind"]].from_parameters(_kernels(state["parameters"]))
-        for name, value in _kernels(state["learned"]).items():
-            setattr(kernel, name, value)
+        try:
+            kernel: Kernel = cls.from_parameters(_kernels(state["parameters"]))
+            kernel.check()
+            kernel._restore(_kernels(state["learned"]))
+        except CorruptFileError:
+            raise
+        except (GPECError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptFileError(f"The {state['kind']} kernel in the file cannot be used: {error}") from error
         return kernel
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        """Take what an earlier fit learned, checked."""
+        ours = next(cls for cls in type(self).__mro__ if cls.__module__.startswith("gpec."))
+        declared = {name: kind for name, kind in get_type_hints(ours, include_extras=True).items() if name[-1] == "_"}
+        parts = {f"{name}_" for name in self.get_params(deep=False)}
+        for name in learned:
+            if (ours is type(self) and name not in declared and name not in parts) or hasattr(type(self), name):
+                raise ValueError(f"{name!r} is unknown")
+        kernels = {name: value for name, value in learned.items() if name in parts and isinstance(value, Kernel)}
+        others = {name: value for name, value in learned.items() if name not in kernels}
+        found = read_attributes(declared, others, f"{type(self).__name__} kernel")
+        for name, value in {**found, **kernels}.items():
+            setattr(self, name, value)
+        if learned and not np.isfinite([*self.theta, *self.bounds.ravel()]).all():
+            raise ValueError("its learned parameters are not positive numbers")
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Kernel:

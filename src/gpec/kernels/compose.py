@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
@@ -12,7 +12,7 @@ from gpec._validation import check_auto
 from gpec.data import Rows
 from gpec.errors import ParameterTypeError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Kernel
+from gpec.kernels.base import POSITIVE, Cross, Kernel
 from gpec.typing import FloatArray
 
 __all__ = ["Product", "Scaled", "Sum"]
@@ -137,6 +137,8 @@ class Scaled(Composed):
     """``factor k(x, x')``; written ``factor * k``. ``Scaled("evidence", k)`` learns the factor, inside a sum."""
 
     _parts = ("kernel",)
+
+    factor_: Annotated[float, POSITIVE]
 
     def __init__(self, factor: float | Literal["evidence"], kernel: Kernel) -> None:
         self.factor = factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -14,8 +14,9 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Kernel
+from gpec.kernels.base import POSITIVE, Cross, Kernel
 from gpec.kernels.compose import Composed
+from gpec.runtime.state import Shape
 from gpec.typing import FloatArray
 
 __all__ = ["Between", "Distance", "Output", "Own", "Rest"]
@@ -42,6 +43,9 @@ class Distance(Kernel):
     length : "evidence" or float
         The distance at which it counts as 1; "evidence" starts at the median over rows and is learned.
     """
+
+    length_: Annotated[float, POSITIVE]
+    median_: Annotated[float, POSITIVE]
 
     def __init__(self, length: float | Literal["evidence"] = "evidence") -> None:
         self.length = length
@@ -159,6 +163,7 @@ class Output(Distance):
     """
 
     needs_outputs = True
+    spread_: Annotated[FloatArray, Shape("c"), POSITIVE]
 
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         if rows is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gpec._validation import check_count
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
+from gpec.kernels.base import POSITIVE
 from gpec.kernels.distances import Distance, require_feature
 from gpec.typing import FloatArray
 
@@ -32,6 +33,7 @@ class Effect(Distance):
     """
 
     varies_by_feature = True
+    spread_: Annotated[FloatArray, POSITIVE]
 
     def __init__(self, length: float | Literal["evidence"] = "evidence", n_rows: int = 3) -> None:
         super().__init__(length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
@@ -12,7 +12,7 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Kernel
+from gpec.kernels.base import POSITIVE, Cross, Kernel
 from gpec.typing import FloatArray
 
 __all__ = ["RBF"]
@@ -41,6 +41,9 @@ class RBF(Kernel):
     >>> learn_kernel(kernel, X, wavy, 0 * X).lengthscale_ < learn_kernel(kernel, X, smooth, 0 * X).lengthscale_
     True
     """
+
+    lengthscale_: Annotated[float, POSITIVE]
+    median_: Annotated[float, POSITIVE]
 
     def __init__(self, lengthscale: float | Literal["auto", "evidence"] = "auto") -> None:
         self.lengthscale = lengthscale

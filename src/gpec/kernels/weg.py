@@ -16,7 +16,7 @@ Derivatives, for parameters that are learned: by ``rho``, ``dw_j / drho = w_j (a
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -27,7 +27,8 @@ from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError, NotFittedError, NumericalError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels._factor import Factor, FactorGrid, factorize
-from gpec.kernels.base import Cross, Kernel, symmetric
+from gpec.kernels.base import POSITIVE, Cross, Kernel, symmetric
+from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
 __all__ = ["EG", "WEG", "Learned", "settle"]
@@ -46,6 +47,13 @@ class _BoundaryKernel(Kernel):
     needs_boundary = True
     lam: Learned
     normalize: bool
+    lam_: Annotated[float, POSITIVE]
+    lam_start_: Annotated[float, POSITIVE]
+    points_: Annotated[FloatArray, Shape("J", "D")]
+    multiplicity_: Annotated[FloatArray, Shape("J"), Limits(least=1)]
+    B_: Annotated[FloatArray, Shape("J", "r")]
+    r_: Annotated[FloatArray, Shape("J"), Limits(least=0)]
+    clipped_mass_: Annotated[float, Limits(least=0)]
     # of a search over lam; not in files, which hold no graph
     _grid: FactorGrid | None = None
     _searching: bool = False
@@ -273,6 +281,9 @@ class WEG(_BoundaryKernel):
     >>> bool(K[0, 1] > K[0, 2])
     True
     """
+
+    rho_: Annotated[float, Limits(least=0)]
+    rho_start_: Annotated[float, POSITIVE]
 
     def __init__(self, lam: Learned = "auto", rho: Learned = "auto", normalize: bool = True) -> None:
         self.lam = lam

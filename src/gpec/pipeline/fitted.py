@@ -22,8 +22,9 @@ from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.pipeline.kernel_inputs import add_effects, make_rows
+from gpec.pipeline.settings import Settings
 from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, to_state
+from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, Stored, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
 
@@ -37,6 +38,9 @@ __all__ = [
     "SavedGPEC",
     "SavedOutput",
 ]
+
+
+_KERNEL = Stored(Kernel.state, lambda state, _: Kernel.from_state(state))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,7 @@ class SavedOutput:
     """What a file holds of an :class:`OutputModel`."""
 
     graph: GeodesicGraph
-    kernel: dict[str, Any]
+    kernel: Annotated[Kernel, _KERNEL]
     parameters: Parameters
     tasks: Tasks | None
 
@@ -121,6 +125,12 @@ class SavedFit(Learned):
     seed: Annotated[int, Limits(least=0)]
     output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
 
+    def check_state(self) -> None:
+        """Raise a ValueError for a setting that no GPEC has."""
+        unknown = set(self.settings) - {one.name for one in fields(Settings)}
+        if unknown:
+            raise ValueError(f"has the unknown setting {min(unknown)!r}")
+
 
 @dataclass(frozen=True, eq=False)
 class SavedGPEC:
@@ -140,7 +150,7 @@ class OutputModel:
 
     def saved(self) -> SavedOutput:
         tasks = self.posterior.tasks if isinstance(self.posterior, TaskPosterior) else None
-        return SavedOutput(self.graph, self.kernel.state(), self.posterior.parameters, tasks)
+        return SavedOutput(self.graph, self.kernel, self.posterior.parameters, tasks)
 
     def describe_tasks(self) -> dict[str, float] | None:
         """How much of the dependence between features is used, and what it adds in nats."""

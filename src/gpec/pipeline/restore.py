@@ -7,7 +7,6 @@ from typing import Any
 
 from gpec.data import Groups
 from gpec.explainers import make_explainer
-from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import FitContext
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedFit
@@ -31,7 +30,7 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
     context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)
-    kernels = [Kernel.from_state(one.kernel) for one in saved.output_models]
+    kernels = [one.kernel for one in saved.output_models]
     rows, output_models = explained_rows(context, observations.sample, kernels), []
     for output, (kernel, one) in enumerate(zip(kernels, saved.output_models, strict=True)):
         posterior = fit_posterior(context, kernel, rows, observations, output, one.parameters, one.tasks)
@@ -47,6 +46,6 @@ def replacement_parameters(saved: SavedFit) -> dict[str, Any]:
     """Parameters that were objects when the fit was saved, and are not in the file, replaced by what the fit stored."""
     return {
         "explainer": None,
-        "kernel": Kernel.from_state(saved.output_models[0].kernel),
+        "kernel": saved.output_models[0].kernel.copy(),
         "background": saved.schema.decode(saved.background),
     }

@@ -6,11 +6,14 @@ dataclass, an array type. ``Annotated`` adds :class:`Shape`, :class:`Limits`, :c
 ``MAY_BE_MISSING``, ``OPTIONAL`` or ``NOT_STORED``::
 
     weights: Annotated[FloatArray, Shape("n"), Limits(least=0)]
+
+What annotations cannot say, such as that indices lie within an array, a class checks in ``check_state()``, which raises
+a ValueError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
@@ -19,6 +22,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 import numpy as np
 
 from gpec.errors import CorruptFileError, InputError
+from gpec.typing import FloatArray
 
 __all__ = [
     "MAY_BE_MISSING",
@@ -30,6 +34,7 @@ __all__ = [
     "Stored",
     "Tagged",
     "from_state",
+    "read_attributes",
     "to_state",
 ]
 
@@ -38,6 +43,7 @@ T = TypeVar("T")
 NOT_STORED = object()  # taken from the field of this name of an object around it, else the default
 MAY_BE_MISSING = object()  # NaN is a missing value
 OPTIONAL = object()  # for what is not annotated as ``X | None``, but may be None
+_PIECE = 2**16
 _AXES = ("row", "feature", "output")
 _PLAIN: dict[type[Any], tuple[str, Any]] = {
     bool: ("true or false", bool),
@@ -67,8 +73,12 @@ class Limits:
     strict: bool = False
 
     def hold(self, value: Any) -> bool:
-        edge = ((value == self.least) | (value == self.most)) & self.strict
-        return not np.any((value < self.least) | (value > self.most) | edge)
+        if not np.size(value):
+            return True
+        low, high = np.fmin.reduce(value, axis=None), np.fmax.reduce(value, axis=None)  # NaN aside
+        if low < self.least or high > self.most:
+            return False
+        return not (self.strict and (low == self.least or high == self.most))
 
     def __str__(self) -> str:
         words = ("greater than", "less than") if self.strict else ("at least", "at most")
@@ -181,6 +191,22 @@ def _declared(cls: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     return {name: _unmarked(hints[name]) for name in getattr(cls, "__dataclass_fields__", ())}
 
 
+def read_attributes(declared: Mapping[str, Any], state: dict[str, Any], where: str) -> dict[str, Any]:
+    """The values of a state whose annotations are ``declared``; one without an annotation must only be finite.
+
+    Raises
+    ------
+    CorruptFileError
+        If one is not as declared.
+    """
+    place, found = _Place(where, given={}), {}
+    for name, value in state.items():
+        number = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+        other: Any = FloatArray if number else float if isinstance(value, float) else Any
+        found[name] = _read(declared.get(name, other), (), value, place.at(name), state)
+    return found
+
+
 def _unmarked(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     return (get_args(kind)[0], get_args(kind)[1:]) if get_origin(kind) is Annotated else (kind, ())
 
@@ -206,7 +232,13 @@ def _read_object(cls: Any, state: Any, place: _Place) -> Any:
         place.given[name] = _read(*declared[name], state[name], place.at(name), state)
         if name == "axes":
             place = replace(place, axes=place.given[name])
-    return cls(**{name: place.given[name] for name in declared if name in place.given})
+    found = cls(**{name: place.given[name] for name in declared if name in place.given})
+    if hasattr(found, "check_state"):
+        try:
+            found.check_state()
+        except ValueError as error:
+            raise place.error(str(error)) from error
+    return found
 
 
 def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place, state: Any) -> Any:
@@ -247,13 +279,15 @@ def _read_kind(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> 
         right = isinstance(value, np.ndarray) and value.dtype.kind in {"f": "fiu", "i": "iu", "b": "b"}[dtype.kind]
         place.require(right, value, f"an array of {dtype.name}")
         missing = MAY_BE_MISSING in marks
-        if not (np.isfinite(value) | (missing & np.isnan(value))).all():
+        flat = value.ravel(order="K")  # piece by piece: what is compared takes memory too
+        pieces = (flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE))
+        if not all((np.isfinite(piece) | (missing & np.isnan(piece))).all() for piece in pieces):
             raise place.error(f"has numbers that are {'infinite' if missing else 'not finite'}")
         return np.asarray(value, dtype=dtype)
-    if origin is tuple:
+    if origin in (tuple, list):
         place.require(isinstance(value, (list, tuple)), value, "a list")
         marks = tuple(mark for mark in marks if not isinstance(mark, Shape))
-        return tuple(_read(inner[0], marks, item, place.at(i), value) for i, item in enumerate(value))
+        return origin(_read(inner[0], marks, item, place.at(i), value) for i, item in enumerate(value))
     if origin is dict:  # the keys of JSON are texts
         place.require(isinstance(value, dict), value, "a table")
         return {inner[0](key): _read(inner[1], (), item, place.at(key), value) for key, item in value.items()}
