@@ -446,7 +446,12 @@ class GPEC(BaseEstimator):
             if similar is not None:
                 parameters["similar"] = similar
             g = cls(model, **parameters)
-            g._keep(restore(fitted, model, Settings.of(g.get_params(deep=False))))
+            try:
+                settings = Settings.of(g.get_params(deep=False))
+            except GPECError as error:
+                raise CorruptFileError(f"{path}: GPEC.fitted.settings cannot be used: {str(error)[:300]}") from error
+            archive.require_memory(path, 24 * len(fitted.observations.rows) ** 2, max_bytes)  # of the covariance
+            g._keep(restore(fitted, model, settings))
         except GPECError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -6,6 +6,7 @@ import pytest
 from explanation_helpers import explanation
 from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
+from gpec.intervals.rules import SimilarRows
 from gpec.runtime import archive
 
 ARRAYS = ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values", "data")
@@ -95,3 +96,17 @@ def test_unknown_promise(tmp_path):
     archive.write(path, "Explanation", tree)
     with pytest.raises(CorruptFileError, match="'certainty'"):
         Explanation.load(path)
+
+
+def test_a_rule_without_similar_rows(tmp_path):
+    path = tmp_path / "e"
+    nothing = np.empty((5, 3, 0))
+    explanation(rule=SimilarRows(nothing, nothing, None, "near")).save(path)
+    with pytest.raises(CorruptFileError, match=r"Explanation\.rule has no similar rows"):
+        Explanation.load(path)
+
+
+def test_more_memory_than_allowed(tmp_path):
+    explanation().save(tmp_path / "e")
+    with pytest.raises(InputError, match=r"e takes .* of memory, more than the 1e-06 GB allowed; .*max_bytes="):
+        Explanation.load(tmp_path / "e", max_bytes=1000)

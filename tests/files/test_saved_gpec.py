@@ -12,8 +12,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gpec
 from gpec.errors import CorruptFileError, InputError, ModelCallError, ModelMismatchError, ParameterTypeError
+from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import EG, RBF, WEG
 from gpec.runtime import archive
+from gpec.runtime.state import from_state
 
 
 def assert_same_answers(g, loaded, X):
@@ -284,3 +286,88 @@ def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
     archive.write(tmp_path / "g", "GPEC", tree)
     with pytest.raises(CorruptFileError, match=rf"g: GPEC\.{part.replace('/', '.')} is |kernel that lacks a part"):
         gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)
+
+
+def changed(path, change):
+    tree = archive.read(path, "GPEC")
+    change(tree["fitted"])
+    archive.write(path, "GPEC", tree)
+
+
+def no_such_neighbour(tree):
+    edges = tree["output_models"][0]["graph"]["adjacency"]
+    edges["indices"] = np.full_like(edges["indices"], 10**6)
+
+
+HOSTILE = {
+    "an edge outside": (no_such_neighbour, r"graph indices? .*"),
+    "a landmark outside": (
+        lambda t: t["output_models"][0]["graph"].update(landmarks=np.array([10**6])),
+        r"graph has no points, or landmarks",
+    ),
+    "an unknown setting": (lambda t: t["settings"].update(depth=3), r"GPEC\.fitted has the unknown setting 'depth'"),
+    "a setting out of range": (
+        lambda t: t["settings"].update(n_boundary=-1),
+        r"g: GPEC\.fitted\.settings cannot be used: n_boundary=-1",
+    ),
+    "no scores": (
+        lambda t: t["calibration"]["similar"].update(weights=np.zeros(40)),
+        r"calibration\.similar has no scores",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A folder with a saved fit that has trees and scores, and its model."""
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(60, 3)), rng.normal(size=(40, 3))
+
+    def model(X):
+        return 1 / (1 + np.exp(-X[:, 0] - X[:, 1] ** 2 + 1))
+
+    def explainer(X):
+        return np.column_stack((X[:, 0], X[:, 1] ** 2, 0 * X[:, 2]))
+
+    g = gpec.GPEC(model, explainer, n_boundary=20, n_explained=40, random_state=0, progress=False).fit(X)
+    path = tmp_path_factory.mktemp("hostile") / "g"
+    g.calibrate(fresh).save(path)
+    return path, model, explainer
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_a_file_must_not_hold(hostile, tmp_path, case):
+    path, model, explainer = hostile
+    (tmp_path / "g").write_bytes(path.read_bytes())
+    change, message = HOSTILE[case]
+    changed(tmp_path / "g", change)
+    with pytest.raises(CorruptFileError, match=message):
+        gpec.GPEC.load(tmp_path / "g", model=model, explainer=explainer)
+
+
+def test_a_fit_whose_matrices_take_too_much_memory(hostile):
+    path, model, explainer = hostile
+    with pytest.raises(InputError, match=r"g takes .* of memory, more than"):
+        gpec.GPEC.load(path, model=model, explainer=explainer, max_bytes=1000)
+
+
+TREES = {
+    "good": ({}, None),
+    "no end": ({"left": np.array([1, 0, 2]), "right": np.array([1, 0, 2])}, "paths have no end"),
+    "outside": ({"right": np.array([9, 1, 2])}, "nodes that do not exist"),
+    "no root": ({"roots": np.array([3])}, "nodes that do not exist"),
+    "values in any order": ({"values": np.array([2.0, 1.0])}, "values that are not sorted"),
+}
+
+
+@pytest.mark.parametrize("case", TREES)
+def test_trees_from_a_file_have_an_end(case):
+    change, fault = TREES[case]
+    good = {"roots": np.array([0]), "left": np.array([1, 1, 2]), "right": np.array([2, 1, 2]), "values": None}
+    sizes = {"size": np.ones((3, 1, 1)), "mean": np.ones((1, 1)), "left_out": np.ones((4, 1, 1))}
+    state = {**good, **sizes, "feature": np.zeros(3, dtype=int), "threshold": np.zeros(3), **change}
+    if fault is None:
+        assert len(from_state(ResidualNormalizer, state).roots) == 1
+    else:
+        with pytest.raises(CorruptFileError, match=fault):
+            from_state(ResidualNormalizer, state)

@@ -120,3 +120,45 @@ def test_kinds_of_ours_are_their_names():
     kernels = [EG(), WEG(), RBF(), RBF() + RBF(), RBF() * RBF(), 2.0 * RBF()]
     assert [kernel.state()["kind"] for kernel in kernels] == ["EG", "WEG", "RBF", "Sum", "Product", "Scaled"]
     assert (type(kernels[3]), type(kernels[4]), type(kernels[5])) == (Sum, Product, Scaled)
+
+
+GARBLED = {
+    "a part is missing": (lambda s: s.pop("learned"), "kernel that lacks a part"),
+    "a number for a kind": (lambda s: s.update(kind=[1]), "unknown kind"),
+    "an unknown parameter": (
+        lambda s: s["parameters"].update(depth=1),
+        "WEG kernel in the file .*depth",
+    ),
+    "a parameter out of range": (lambda s: s["parameters"].update(lam=-1.0), "cannot be used: lam=-1"),
+    "an unknown name": (lambda s: s["learned"].update(depth_=1.0), "'depth_' is unknown"),
+    "a method": (lambda s: s["learned"].update(fit=1.0), "'fit' is unknown"),
+    "not finite": (lambda s: s["learned"].update(B_=np.full((60, 3), np.nan)), r"WEG kernel\.B_ has numbers"),
+    "another size": (lambda s: s["learned"].update(r_=np.ones(3)), r"WEG kernel\.\w+ has shape"),
+    "a negative remainder": (lambda s: s["learned"].update(r_=-np.ones(60)), r"r_ is from -1 to -1, but must be"),
+    "no length": (lambda s: s["learned"].update(lam_=0.0), r"lam_ is 0\.0, but must be greater than 0"),
+    "a text for points": (lambda s: s["learned"].update(points_="a"), r"points_ is 'a', but must be an array"),
+}
+
+
+@pytest.mark.parametrize("case", GARBLED)
+def test_a_state_is_checked(case):
+    change, message = GARBLED[case]
+    state = WEG().fit(POINTS, X).state()
+    assert isinstance(Kernel.from_state(state), WEG)
+    change(state)
+    with pytest.raises(CorruptFileError, match=message):
+        Kernel.from_state(state)
+
+
+def test_what_a_part_learned_is_checked():
+    state = (RBF(1.0) + RBF("evidence")).fit(None, X).state()
+    del state["learned"]["second_"]["kernel"]["learned"]["median_"]
+    with pytest.raises(CorruptFileError, match="median_"):
+        Kernel.from_state(state)
+
+
+def test_arrays_of_another_class_are_finite():
+    state = Mine(1.0).fit(None, X).state()
+    state["learned"]["weights_"] = np.array([np.inf])
+    with pytest.raises(CorruptFileError, match=r"Mine kernel\.weights_ has numbers that are not finite"):
+        Kernel.from_state(state)

@@ -50,6 +50,11 @@ class ConformityScores:
     weights: Annotated[FloatArray, Shape("n"), Limits(least=0)]
     fresh: bool
 
+    def check_state(self) -> None:
+        """Raise a ValueError if there is no score; scores from a file are checked."""
+        if not self.weights.any():
+            raise ValueError("has no scores")
+
     def __len__(self) -> int:
         return len(self.values)
 

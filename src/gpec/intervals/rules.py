@@ -164,6 +164,11 @@ class SimilarRows(_Calibrated):
     phrase: str
     of_rows: bool = field(default=True, kw_only=True)
 
+    def check_state(self) -> None:
+        """Raise a ValueError if there is no similar row; a rule from a file is checked."""
+        if self.offset.shape[-1] == 0:
+            raise ValueError("has no similar rows")
+
     def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
         return mixture_quantile(self.offset, self.deviation, level)
 

@@ -29,7 +29,7 @@ import numpy as np
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime.fingerprint import fingerprint_of_pieces
 
-__all__ = ["MAX_BYTES", "OtherKindError", "read", "replacing", "temporary_files", "write"]
+__all__ = ["MAX_BYTES", "OtherKindError", "read", "replacing", "require_memory", "temporary_files", "write"]
 
 MAX_BYTES = 4 * 10**9  # of memory that a file may take, unless the caller allows more
 
@@ -136,7 +136,7 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
             _check_line(file, path, status.st_size, max_bytes)
             text = _read_header(file)
             values = sum(text.count(mark) for mark in (b",", b"[", b"{"))  # at most so many
-            _require_memory(path, values * _VALUE, max_bytes)
+            require_memory(path, values * _VALUE, max_bytes)
             document = json.loads(text)
             _require(set(document) == {"kind", "tree", "arrays"}, "its header lacks a part")
             found = document["kind"]
@@ -147,7 +147,7 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
                 entry.check()
             references = list(_references(document["tree"]))
             _require(set(references) == set(range(len(entries))), "arrays and references to them do not fit")
-            _require_memory(path, values * _VALUE + sum(entries[i].memory for i in references), max_bytes)
+            require_memory(path, values * _VALUE + sum(entries[i].memory for i in references), max_bytes)
             packed = status.st_size - file.tell()
             _require(sum(entry.n_bytes for entry in entries) <= _RATIO * packed, "the arrays are incomplete")
             return dict(_unpack(document["tree"], _read_arrays(file, entries)))
@@ -166,13 +166,14 @@ def _check_line(file: BinaryIO, path: Any, size: int, max_bytes: int) -> None:
         other = line.startswith(_MAGIC[:-2])
         what = "is a file of another version of gpec; save it again with this one" if other else "is not a file of gpec"
         raise CorruptFileError(f"{path} {what}.")
-    _require_memory(path, size - _MOST_HEADER - size // 100, max_bytes)  # packing makes nothing larger
+    require_memory(path, size - _MOST_HEADER - size // 100, max_bytes)  # packing makes nothing larger
     if fingerprint_of_pieces(iter(lambda: file.read(_PIECE), b"")).encode() + b"\n" != line[len(_MAGIC) :]:
         raise CorruptFileError(f"{path} is damaged: its checksum does not match. Save it again from the original.")
     file.seek(_LINE)
 
 
-def _require_memory(path: Any, needed: int, max_bytes: int) -> None:
+def require_memory(path: Any, needed: int, max_bytes: int) -> None:
+    """Raise an InputError if a file needs more than ``max_bytes``."""
     if needed > max_bytes:
         raise InputError(
             f"{path} takes {needed / 1e9:.3g} GB of memory, more than the {max_bytes / 1e9:.3g} GB allowed; if you "

@@ -220,7 +220,7 @@ def _read_object(cls: Any, state: Any, place: _Place) -> Any:
     if issubclass(cls, Tagged):
         word = state.get(cls._tag)
         if not isinstance(word, str) or word not in cls._tagged:
-            raise place.error(f"is of the unknown {cls._tag} {word!r}", "import the module that defines it")
+            raise place.error(f"is of the unknown {cls._tag} {repr(word)[:60]}", "import the module that defines it")
         state, cls = {name: state[name] for name in state if name != cls._tag}, cls._tagged[word]
     declared = _declared(cls)
     stored = [name for name, (_, marks) in declared.items() if NOT_STORED not in marks]
