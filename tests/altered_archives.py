@@ -279,19 +279,18 @@ def main(folder, seed, count):
     for name in names:  # what is done once only, such as imports
         assert outcome(folder / name, name)[0] == "read"
     usual = max(outcome(folder / name, name)[1] for name in names)
-    resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, resource.getrlimit(resource.RLIMIT_AS)[1]))  # a MemoryError
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, resource.getrlimit(resource.RLIMIT_AS)[1]))  # a MemoryError
     signal.signal(signal.SIGALRM, _too_long)
-    path = folder / f"altered-{seed}"
+    path, base = folder / f"altered-{seed}", peak()
     rng = np.random.default_rng(seed)
     for _ in range(count):
         name = names[rng.integers(len(names))]
         content, changes = altered((folder / name).read_bytes(), rng)
         path.write_bytes(content)
         del content
-        before = peak()
         result, seconds = outcome(path, name)
         line = {"file": name, "changes": changes, "result": result, "seconds": seconds, "usual": usual}
-        print(json.dumps({**line, "grown": peak() - before}), flush=True)
+        print(json.dumps({**line, "grown": peak() - base}), flush=True)
 
 
 if __name__ == "__main__":

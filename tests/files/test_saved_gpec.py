@@ -305,6 +305,14 @@ HOSTILE = {
         lambda t: t["output_models"][0]["graph"].update(landmarks=np.array([10**6])),
         r"graph has no points, or landmarks",
     ),
+    "a label of no output": (
+        lambda t: t["boundary"].update(label=np.full_like(t["boundary"]["label"], 2**62)),
+        r"GPEC\.fitted has boundary points of more than 1 outputs",
+    ),
+    "groups of no columns": (
+        lambda t: t["settings"].update(groups={"a": ["none"]}),
+        r"GPEC\.fitted has groups that cannot be used",
+    ),
     "an unknown setting": (lambda t: t["settings"].update(depth=3), r"GPEC\.fitted has the unknown setting 'depth'"),
     "a setting out of range": (
         lambda t: t["settings"].update(n_boundary=-1),

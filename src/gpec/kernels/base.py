@@ -230,7 +230,9 @@ class Kernel(SklearnAdapter, ABC):
         except CorruptFileError:
             raise
         except (GPECError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptFileError(f"The {state['kind']} kernel in the file cannot be used: {error}") from error
+            raise CorruptFileError(
+                f"The {state['kind']} kernel in the file cannot be used: {str(error)[:300]}"
+            ) from error
         return kernel
 
     def _restore(self, learned: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
-from gpec.data import Rows, Schema
-from gpec.errors import ModelMismatchError
+from gpec.data import Groups, Rows, Schema
+from gpec.errors import GPECError, ModelMismatchError
 from gpec.explainers import Attribution
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior
@@ -126,10 +126,16 @@ class SavedFit(Learned):
     output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
 
     def check_state(self) -> None:
-        """Raise a ValueError for a setting that no GPEC has."""
+        """Raise a ValueError for a setting that no GPEC has, and for labels of outputs that do not exist."""
         unknown = set(self.settings) - {one.name for one in fields(Settings)}
         if unknown:
             raise ValueError(f"has the unknown setting {min(unknown)!r}")
+        if self.boundary.label.max(initial=0) >= len(self.output_models):
+            raise ValueError(f"has boundary points of more than {len(self.output_models)} outputs")
+        try:
+            Groups.of(self.settings.get("groups"), self.schema)
+        except (GPECError, TypeError, AttributeError) as error:
+            raise ValueError(f"has groups that cannot be used ({str(error)[:200]})") from error
 
 
 @dataclass(frozen=True, eq=False)
