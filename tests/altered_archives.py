@@ -1,7 +1,7 @@
-"""Opens altered archives and says what came of each; run as a program, so that its memory can be measured.
+"""Alters archives, each variant with a valid checksum, and says what comes of opening them.
 
-``python altered_archives.py FOLDER SEED COUNT`` alters the files ``explanation``, ``texts``, ``fit`` and ``paper`` in a
-folder, each variant with a valid checksum, and prints one line of JSON for each.
+``python altered_archives.py FOLDER VARIANTS`` reads the files of :func:`write_files` in one folder, then those of
+:func:`write_variants` in another, and prints a line of JSON for each variant: a program, whose memory can be measured.
 """
 
 import copy
@@ -24,6 +24,7 @@ from gpec.errors import GPECError
 from gpec.kernels import WEG
 
 MAX_BYTES = 10**7
+NAMES = ["explanation", "texts", "fit", "paper"]
 ROWS = np.random.default_rng(0).normal(size=(60, 3))
 FRESH = np.random.default_rng(1).normal(size=(40, 3))
 ODD = [None, True, -1, 0, 1, 3, 1e308, -1e308, math.nan, math.inf, 2**70, "", "auto", "x" * 1000, [], [1], {"dict": {}}]
@@ -273,25 +274,29 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def main(folder, seed, count):
-    warnings.simplefilter("ignore")
-    names = ["explanation", "texts", "fit", "paper"]
-    for name in names:  # what is done once only, such as imports
-        assert outcome(folder / name, name)[0] == "read"
-    usual = max(outcome(folder / name, name)[1] for name in names)
-    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, resource.getrlimit(resource.RLIMIT_AS)[1]))  # a MemoryError
-    signal.signal(signal.SIGALRM, _too_long)
-    path, base = folder / f"altered-{seed}", peak()
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        name = names[rng.integers(len(names))]
+def write_variants(folder, seed, count):
+    """Altered files in a folder of their own, which is returned; their names tell what they are."""
+    rng, variants = np.random.default_rng(seed), folder / f"variants-{seed}"
+    variants.mkdir()
+    for i in range(count):
+        name = NAMES[rng.integers(len(NAMES))]
         content, changes = altered((folder / name).read_bytes(), rng)
-        path.write_bytes(content)
-        del content
-        result, seconds = outcome(path, name)
-        line = {"file": name, "changes": changes, "result": result, "seconds": seconds, "usual": usual}
-        print(json.dumps({**line, "grown": peak() - base}), flush=True)
+        (variants / f"{i:04} {name} {', '.join(changes)}").write_bytes(content)
+    return variants
+
+
+def main(folder, variants):
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _too_long)
+    for name in NAMES:  # what is done once only, such as imports
+        assert outcome(folder / name, name)[0] == "read"
+    usual, base = max(outcome(folder / name, name)[1] for name in NAMES), peak()
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, resource.getrlimit(resource.RLIMIT_AS)[1]))  # a MemoryError
+    for path in sorted(variants.iterdir()):
+        result, seconds = outcome(path, path.name.split()[1])
+        line = {"file": path.name, "result": result, "seconds": seconds, "usual": usual, "grown": peak() - base}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(*map(Path, sys.argv[1:]))

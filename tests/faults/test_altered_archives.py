@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from altered_archives import MAX_BYTES, write_files
+from altered_archives import MAX_BYTES, write_files, write_variants
 
 VARIANTS = int(os.environ.get("GPEC_ARCHIVES", "200"))
 _CHILDREN = max(2, VARIANTS // 250)
@@ -21,9 +22,11 @@ def test_altered_archives(tmp_path):
     program = Path(__file__).parents[1] / "altered_archives.py"
     lines = []
     for seed in range(_CHILDREN):
-        command = [sys.executable, str(program), str(tmp_path), str(seed), str(VARIANTS // _CHILDREN)]
+        variants = write_variants(tmp_path, seed, VARIANTS // _CHILDREN)
+        command = [sys.executable, str(program), str(tmp_path), str(variants)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)  # noqa: S603
         assert done.returncode == 0, done.stderr[-2000:]
+        shutil.rmtree(variants)
         lines += [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == VARIANTS // _CHILDREN * _CHILDREN
     results = Counter(line["result"] for line in lines)
