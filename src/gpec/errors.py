@@ -10,6 +10,7 @@ from typing import Self
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 __all__ = [
+    "BatchSizeWarning",
     "BoundaryNotFoundError",
     "CalibrationWarning",
     "CheckpointError",
@@ -119,6 +120,10 @@ class MissingExtraError(GPECError, ImportError):
 
 class NotFittedError(GPECError, _SklearnNotFittedError):
     """The object is used before ``fit``."""
+
+
+class BatchSizeWarning(UserWarning):
+    """The model's answer to a row depends a little on the rows that are asked with it."""
 
 
 class FewBoundaryPointsWarning(UserWarning):

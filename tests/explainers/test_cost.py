@@ -308,3 +308,13 @@ def test_resampling_runs_on_threads_too(monkeypatch):
 
 def test_the_class_is_public():
     assert issubclass(gpec.errors.SlowExplainerWarning, UserWarning)
+
+
+def test_rows_with_many_columns_cost_more():
+    """Shapley sampling of 10 rows with 500 features takes minutes, though its model rows are fewer than 20 million."""
+    expected = 10 * (2_000 * 499 + 1)
+    with pytest.warns(SlowExplainerWarning, match=r"^Explaining 10 rows with ShapleySampling takes about 9,980,010 mo"):
+        CostEstimate("ShapleySampling", 10, expected, "use less", 500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CostEstimate("ShapleySampling", 10, expected, "use less", 30)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from extras import torch
-from gpec.errors import ExplainerError, InputError, ModelCallError, ModelOutputError
+from gpec.errors import BatchSizeWarning, ExplainerError, InputError, ModelCallError, ModelOutputError
 
 EXPLAINERS = ["callable", "kernelshap"]
 
@@ -269,6 +269,19 @@ def test_model_that_changes_its_answers(make, models, counting, X, change):
         g.fit(X)
     assert f"call {model.n_calls}, row " in str(error.value)
     assert_nothing_left(g, X)
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-3])
+def test_answers_that_depend_on_the_batch(make, models, counting, X, size):
+    """As with batch normalisation in training mode: an error if they differ much, else a warning."""
+    model = counting(models.curved, after=lambda call, X, p: np.clip(p + size * np.tanh(X.mean()), 0, 1))
+    match = r"The model's answer to row \d+ differs by \S+ if other rows are asked with it"
+    if size == 0.5:
+        with pytest.raises(ModelOutputError, match=match):
+            make(model).fit(X)
+    else:
+        with pytest.warns(BatchSizeWarning, match=match):
+            make(model).fit(X)
 
 
 def test_dropout_left_on(make, X):

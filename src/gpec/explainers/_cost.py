@@ -12,6 +12,7 @@ from gpec.errors import SlowExplainerWarning
 __all__ = ["CostEstimate"]
 
 _MANY_MODEL_ROWS = 20_000_000
+_MANY_COLUMNS = 100  # model rows with more columns than this take longer
 _MANY_SECONDS = 60.0
 
 
@@ -28,12 +29,14 @@ class CostEstimate:
         Approximate number of model rows that this needs; None if unknown.
     remedy : str
         How to reduce the cost.
+    n_columns : int
+        Columns of a model row.
     """
 
-    def __init__(self, explainer: str, n: int, model_rows: int | None, remedy: str) -> None:
+    def __init__(self, explainer: str, n: int, model_rows: int | None, remedy: str, n_columns: int = 1) -> None:
         self._explainer, self._n, self._model_rows, self._remedy = explainer, n, model_rows, remedy
         self._silent = False
-        if model_rows is not None and model_rows > _MANY_MODEL_ROWS:
+        if model_rows is not None and model_rows * max(1.0, n_columns / _MANY_COLUMNS) > _MANY_MODEL_ROWS:
             self._warn("")
 
     def first_block(self, seconds: float, share: float, n_jobs: int | None) -> None:

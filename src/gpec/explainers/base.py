@@ -151,7 +151,7 @@ class Explainer(BaseEstimator, ABC):
             size = max(1, min(size, _MODEL_ROWS_AT_ONCE * n // expected))
         watch = None
         if run == 0:
-            watch = CostEstimate(type(self).__name__, n, expected and expected * n_runs, self.remedy)
+            watch = CostEstimate(type(self).__name__, n, expected and expected * n_runs, self.remedy, Z.shape[1])
         execution = execution or Execution()
         # a Module is switched to evaluation mode and back around each call
         alone = not self.threads or is_module(self.model_.user_model)

@@ -7,6 +7,7 @@ in the format of the training data, and checks shape, type, range and finiteness
 from __future__ import annotations
 
 import copy
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import isroutine
@@ -19,7 +20,7 @@ from scipy.special import logit
 
 from gpec.data import Schema, same_values
 from gpec.data._output_kind import Classification, OutputKind, Regression
-from gpec.errors import InputError, ModelCallError, ModelOutputError
+from gpec.errors import BatchSizeWarning, InputError, ModelCallError, ModelOutputError
 from gpec.models._booster_calls import is_booster
 from gpec.models._resolve import resolve
 from gpec.models._torch import final_activation, is_module
@@ -32,6 +33,8 @@ _BATCH_ROWS = 16_384
 # Rounding of a float32 softmax can leave [0, 1] by this much.
 _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
+# Half precision can make answers depend on the size of the batch by this much.
+_BATCH_SLACK = 1e-2
 
 _COUNT_LOCK = Lock()  # explainers run in threads
 
@@ -188,15 +191,31 @@ class Model:
         return threaded
 
     def require_repeatable(self, Z: FloatArray, before: FloatArray) -> None:
-        """Raise if the model's answers to ``Z`` differ from ``before``, its earlier answers to these rows."""
-        change = np.abs(self.answers(Z) - before).max(axis=1)
-        if change.max() > self.kind.tolerance(before):
-            row = int(change.argmax())
+        """Raise if the model's answers to ``Z`` differ from ``before``, its earlier answers to these rows.
+
+        The rows are asked in two batches of other sizes, because answers that depend on the size of the batch, for
+        instance by batch normalisation, have no attributions. A small difference of this kind is only a warning.
+        """
+        tolerance = self.kind.tolerance(before)
+        change = np.abs(np.concatenate((self.answers(Z[:1]), self.answers(Z[1:]))) - before).max(axis=1)
+        if change.max() <= tolerance:
+            return
+        row = int(change.argmax())
+        again = np.abs(self.answers(Z) - before).max(axis=1)
+        if again.max() > tolerance:
+            row = int(again.argmax())
             raise ModelOutputError(
-                f"The model changed its answer to the same row by {change[row]:.3g} between two calls (call "
+                f"The model changed its answer to the same row by {again[row]:.3g} between two calls (call "
                 f"{self.n_calls}, row {row}); make it deterministic, for instance by switching off dropout or fixing "
                 "its seed."
             )
+        message = (
+            f"The model's answer to row {row} differs by {change[row]:.3g} if other rows are asked with it; let it "
+            "answer each row by itself, for instance by switching off batch normalisation or padding batches."
+        )
+        if change[row] > _BATCH_SLACK * self.kind.unit(before):
+            raise ModelOutputError(message)
+        warnings.warn(message, BatchSizeWarning, stacklevel=3)
 
     def _scores(self, Z: FloatArray) -> FloatArray:
         """Checked output for encoded rows, ``(n, n_outputs)``."""
