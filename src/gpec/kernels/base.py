@@ -246,7 +246,7 @@ class Kernel(SklearnAdapter, ABC):
         kernels = {name: value for name, value in learned.items() if name in parts and isinstance(value, Kernel)}
         others = {name: value for name, value in learned.items() if name not in kernels}
         found = read_attributes(declared, others, f"{type(self).__name__} kernel")
-        for name, value in {**found, **kernels}.items():
+        for name, value in {**learned, **found}.items():  # in the order of the file: fingerprints depend on it
             setattr(self, name, value)
         if learned and not np.isfinite([*self.theta, *self.bounds.ravel()]).all():
             raise ValueError("its learned parameters are not positive numbers")
