@@ -48,6 +48,12 @@ def _array_of(value: Any, state: dict[str, Any]) -> npt.NDArray[Any]:
     return value
 
 
+def _names_of(names: Any, state: dict[str, Any]) -> Any:
+    """Names of rows; that of a single row is a text or a number."""
+    single = "row" not in state["axes"] and isinstance(names, (str, int, float))
+    return names if single else _array_of(names, state)
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Feature attributions and how far each can be trusted.
@@ -104,7 +110,7 @@ class Explanation:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     axes: Annotated[tuple[str, ...], OneOf("row", "feature", "output")] = ("row", "feature")
     rule: IntervalRule = field(default_factory=Latent)
-    row_names: Annotated[Any, Stored(_plain, _array_of), Shape("row"), OPTIONAL] = None
+    row_names: Annotated[Any, Stored(_plain, _names_of), Shape("row"), OPTIONAL] = None
     predictions: Annotated[FloatArray, Shape("row", "output")] | None = None
 
     @classmethod
