@@ -107,6 +107,7 @@ def sorted_unique(column: pd.Series[Any], column_name: str) -> npt.NDArray[Any]:
     """The distinct values, sorted, without missing values."""
     try:
         values = column.dropna().unique()
+        "".join(value for value in values if isinstance(value, str)).encode()  # Arrow refuses other text, pandas not
         index = pd.Index(values)
     except (TypeError, UnicodeEncodeError) as error:
         raise not_a_category("X", column_name, error) from error
