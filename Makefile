@@ -14,7 +14,7 @@ help:
 	@echo "make test-data  the tests of the real data files, in the folder that GPEC_DATA names"
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"
 	@echo "make lint   ruff and mypy only"
-	@echo "make soak   10,000 generated runs, every number finite; 2,000 altered archives; fits and explanations killed 50 times each (a quarter of an hour)"
+	@echo "make soak   10,000 generated runs, every number finite; 2,000 altered archives; 5,000 generated tables and models; fits and explanations killed 50 times each (an hour or more)"
 	@echo "make package  build wheel and sdist, try them in empty environments, with the lowest versions allowed, and on Python 3.11 to 3.13 (half an hour)"
 	@echo "make docs   build the site into docs/_build/html (two minutes)"
 	@echo "make bench  measure speed, accuracy and memory; writes benchmarks/RESULTS.md"
@@ -54,6 +54,7 @@ test-browser: $(VENV)/dev
 soak: $(VENV)/dev
 	GPEC_RUNS=10000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults/test_odd_input.py -k every_number_is_finite
 	GPEC_ARCHIVES=2000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/faults/test_altered_archives.py
+	GPEC_TABLES=5000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/faults/test_generated_tables.py
 	GPEC_KILLS=50 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/faults/test_killed.py
 
 package: $(VENV)/dev
