@@ -86,7 +86,7 @@ def test_signatures_of_the_methods():
     ]
     assert shape(GPEC.save) == [("path", "POSITIONAL_OR_KEYWORD", empty)]
     loading = [p.name for p in inspect.signature(GPEC.load).parameters.values()]
-    assert loading == ["path", "model", "explainer", "similar"]
+    assert loading == ["path", "model", "explainer", "similar", "max_bytes"]
 
 
 def test_public_names():

@@ -51,7 +51,7 @@ def column(kind, n, rng):
         "dates missing": lambda: pd.Series(days).where(rng.random(n) < 0.8).to_numpy(),
         "durations": lambda: pd.to_timedelta(rng.integers(0, 9_999, n), unit="s"),
         "periods": lambda: pd.PeriodIndex(days, freq="M"),
-        "mixed": lambda: np.array([1, "x", 2.5, None, True], dtype=object)[rng.integers(5, size=n)],
+        "mixed": lambda: pd.Series([1, "x", 2.5, None, True, (1, 2)], dtype=object)[rng.integers(6, size=n)].to_numpy(),
         "lists": lambda: pd.Series([[1, 2]] * n),
         "complex": lambda: values + 1j,
         "bytes": lambda: np.array([b"a", b"b"], dtype=object)[rng.integers(2, size=n)],

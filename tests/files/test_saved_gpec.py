@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -110,6 +111,19 @@ def test_round_trip_of_a_mixed_frame(tmp_path, make, mixed, categorical_features
     assert loaded.classes_.tolist() == ["no", "yes"]
     again = loaded.fit(mixed.frame).explain(mixed.frame[:4])
     assert again.variance.tobytes() == g.explain(mixed.frame[:4]).variance.tobytes()
+
+
+@pytest.mark.parametrize("values", [[("a", 1), ("b", (2, 3))], [("a", 1), "text", 3]])
+def test_round_trip_of_categories_that_are_tuples(tmp_path, make, X, values):
+    kinds = pd.Series([values[i % len(values)] for i in range(len(X))], dtype=object)
+    frame = pd.DataFrame({"kind": kinds, "size": X[:, 0]})
+
+    def model(frame):
+        return expit(frame["size"].to_numpy() + 2.0 * np.array([kind == ("a", 1) for kind in frame["kind"]]) - 1.0)
+
+    g = make(model, lengths).fit(frame)
+    g.save(tmp_path / "g")
+    assert_same_answers(g, gpec.GPEC.load(tmp_path / "g", model=model, explainer=lengths), frame[:4])
 
 
 def test_round_trip_of_an_explainer_by_name(tmp_path, make, X):

@@ -28,8 +28,13 @@ def _index_of(state: Any, dtype: Any) -> pd.Index:
         left, right = (_index_of(state[side], kind.subtype) for side in ("left", "right"))
         ends: Any = zip(left, right, strict=True)
         return pd.Index(pd.arrays.IntervalArray.from_tuples(list(ends), closed=state["closed"]), dtype=kind)
-    index: pd.Index = pd.Index(state, dtype=kind)
+    values = [_hashable(value) for value in state]  # JSON makes lists of tuples
+    index: pd.Index = pd.Index(values, dtype=kind, tupleize_cols=False)
     return index
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _dtype_state(dtype: Any) -> dict[str, Any]:

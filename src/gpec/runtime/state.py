@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 import numpy as np
 
 from gpec.errors import CorruptFileError, InputError
-from gpec.typing import FloatArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "MAY_BE_MISSING",
@@ -45,6 +45,7 @@ MAY_BE_MISSING = object()  # NaN is a missing value
 OPTIONAL = object()  # for what is not annotated as ``X | None``, but may be None
 _PIECE = 2**16
 _AXES = ("row", "feature", "output")
+_ARRAYS: dict[Any, np.dtype[Any]] = {FloatArray: np.dtype("f8"), IntArray: np.dtype("i8"), BoolArray: np.dtype("?")}
 _PLAIN: dict[type[Any], tuple[str, Any]] = {
     bool: ("true or false", bool),
     str: ("a text", str),
@@ -274,8 +275,7 @@ def _read_kind(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> 
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
-    if origin is np.ndarray:
-        dtype = np.dtype(get_args(inner[1])[0])
+    if (dtype := _ARRAYS.get(kind)) is not None:
         right = isinstance(value, np.ndarray) and value.dtype.kind in {"f": "fiu", "i": "iu", "b": "b"}[dtype.kind]
         place.require(right, value, f"an array of {dtype.name}")
         missing = MAY_BE_MISSING in marks
