@@ -227,7 +227,8 @@ def test_posterior(name, explainer):
             mean = mean + share * (answer - base - mean.sum(axis=1))[:, None]
             boundary, _ = given_the_sum(boundary)
         varies = learned.scale > 0
-        slack = max(1e-8, 2 * N_EXPLAINED / learned.nugget[varies].min(initial=1.0) * 1e-15)
+        # rounding times the condition number; how much of it shows differs between builds of BLAS
+        slack = max(1e-8, 5 * N_EXPLAINED / learned.nugget[varies].min(initial=1.0) * 1e-15)
         unit = learned.scale.max()
         atol = slack * np.sqrt(unit) + 1e-8 * np.abs(Y[:, :, c]).max()
         np.testing.assert_allclose(outputs(e.values)[:, :, c], mean, atol=atol)

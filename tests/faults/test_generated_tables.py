@@ -5,6 +5,7 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
+from importlib.util import find_spec
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -69,6 +70,8 @@ KINDS = [
     "texts missing", "dates", "dates with zone", "dates missing", "durations", "periods", "mixed", "lists",
     "complex", "bytes", "arrow float", "arrow int", "arrow bool", "arrow text", "arrow dates",
 ]  # fmt: skip
+if find_spec("pyarrow") is None:
+    KINDS = [kind for kind in KINDS if not kind.startswith("arrow")]
 
 
 def _code(value):
