@@ -87,6 +87,16 @@ def make_auto():
 
 
 @pytest.fixture
+def make_exact(make_auto):
+    """The same in mode "explain": similar rows are explained."""
+
+    def build(model=curved, explainer=slopes, **parameters):
+        return make_auto(model, explainer, **{"mode": "explain", **parameters})
+
+    return build
+
+
+@pytest.fixture
 def make(make_auto):
     """The same with the paper's kernel and without similar rows: a few hundredths of a second to fit."""
 

@@ -20,7 +20,7 @@ def made(n=40, d=5, classes=None, **changes):
     scale = (0.6 ** np.arange(d))[None, :] if classes is None else (0.6 ** np.arange(d))[None, :, None]
     parts = {
         "values": rng.normal(size=shape) * scale,
-        "boundary_variance": 0.1 * rng.random(shape) * scale**2,
+        "model_variance": 0.1 * rng.random(shape) * scale**2,
         "noise_variance": 0.05 * rng.random(shape) * scale**2,
         "explainer_variance": None,
         "base_values": np.full((n,) if classes is None else (n, classes), 0.4),
@@ -36,7 +36,7 @@ def made(n=40, d=5, classes=None, **changes):
 def constant(value, n=20, d=4):
     """The same value everywhere, and no variance."""
     zero = np.zeros((n, d))
-    return made(n, d, values=np.full((n, d), value), boundary_variance=zero, noise_variance=zero, data=np.ones((n, d)))
+    return made(n, d, values=np.full((n, d), value), model_variance=zero, noise_variance=zero, data=np.ones((n, d)))
 
 
 def mixed(n=40):

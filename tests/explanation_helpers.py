@@ -14,7 +14,7 @@ def explanation(n=5, d=3, classes=None, **changes):
     shape = (n, d) if classes is None else (n, d, classes)
     parts = {
         "values": rng.normal(size=shape),
-        "boundary_variance": rng.random(shape),
+        "model_variance": rng.random(shape),
         "noise_variance": rng.random(shape),
         "explainer_variance": rng.random(shape),
         "base_values": rng.random((n,) if classes is None else (n, classes)),

@@ -2,14 +2,13 @@
 
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import gpec
+from archive_helpers import bits, digest
 from gpec.explainers import KernelShap
-from gpec.runtime import checkpoint as _checkpoint
-from gpec.runtime.fingerprint import fingerprint
-from gpec.runtime.state import to_state
 from small_models import curved, three_classes
 
 X = np.random.default_rng(0).normal(size=(120, 3))
@@ -35,16 +34,19 @@ def build(several, **parameters):
 def work(case, several, n_jobs, folder, out):
     """Do it, and write down what a digest says of the result."""
     KernelShap.rows_at_once = 2
-    _checkpoint._SECONDS = 0.02
+    with mock.patch("gpec.runtime.checkpoint._SECONDS", 0.02):
+        found = digest_of(case, several, n_jobs, folder, out)
+    Path(out).write_text(found)
+
+
+def digest_of(case, several, n_jobs, folder, out):
     g = build(several, n_jobs=n_jobs)
     if case == "fit":
-        state = to_state(g.fit(X, checkpoint=folder)._fitted.saved())
-        state = {**state, "settings": {**state["settings"], "n_jobs": None}}
-    else:
-        fitted = Path(out).with_name(f"fitted {several}.gpec")
-        if not fitted.exists():
-            g.fit(X).save(fitted)
-        g = gpec.GPEC.load(fitted, model=g.model).set_params(n_jobs=n_jobs)
-        e = g.explain(X[:60], checkpoint=folder)
-        state = {name: getattr(e, name) for name in ("values", "boundary_variance", "noise_variance", "lower", "upper")}
-    Path(out).write_text(fingerprint(state))
+        return bits(g.fit(X, checkpoint=folder))
+    fitted = Path(out).with_name(f"fitted {several}.gpec")
+    if not fitted.exists():
+        g.fit(X).save(fitted)
+    g = gpec.GPEC.load(fitted, model=g.model).set_params(n_jobs=n_jobs)
+    e = g.explain(X[:60], checkpoint=folder)
+    names = ("values", "model_variance", "noise_variance", "lower", "upper")
+    return digest([getattr(e, name) for name in names])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from archive_helpers import through_file
 from gpec.errors import InputError
 from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
-from gpec.runtime.state import from_state, to_state
 
 
 def scores(values, weights=None, fresh=True):
@@ -127,11 +127,11 @@ def test_both_promises_and_their_state():
     both = Calibration(scores(rng.random((30, 3, 1))), scores(rng.random((25, 3, 1)), fresh=False))
     assert both.of("explainer") is both.similar
     assert both.of("posterior") is both.value
-    again = from_state(Calibration, to_state(both))
+    again = through_file(Calibration, both)
     np.testing.assert_array_equal(again.similar.values, both.similar.values)
     np.testing.assert_array_equal(again.value.weights, both.value.weights)
     assert (again.similar.fresh, again.value.fresh) == (True, False)
-    assert from_state(Calibration, to_state(Calibration())).of("explainer") is None
+    assert through_file(Calibration, Calibration()).of("explainer") is None
 
 
 def test_levels_beyond_the_fresh_rows_are_refused():

@@ -1,11 +1,14 @@
 """One list of colours: the style sheets have none of their own, and words can be read on their ground."""
 
 import re
+import runpy
 
 import pytest
 
-from gpec._colors import DARK, LIGHT, css
 from package_sources import PACKAGE
+
+COLORS = runpy.run_path(str(PACKAGE / "_colors.py"))
+DARK, LIGHT, css = (COLORS[name] for name in ("DARK", "LIGHT", "css"))
 
 SHEETS = [PACKAGE / "report" / "page.css", PACKAGE / "app" / "assets" / "style.css", *(PACKAGE / "report").glob("*.js")]
 

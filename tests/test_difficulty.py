@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from gpec.data import Rows
-from gpec.data._output_kind import Regression
+from gpec.data import Rows, Schema
 from gpec.intervals import normalizer as normalizer
 from gpec.intervals.normalizer import ResidualNormalizer
+from gpec.models import Model
 
 N, SEED = 200, 3
 
@@ -71,13 +71,14 @@ def test_hard_places_are_found(rows, residual):
 def test_hard_answers_of_a_regressor_are_found(residual, rows, answer):
     """Nothing but the answer tells where it is hard."""
     hidden, told = rows.embedded, np.zeros((N, 1))
-    values = Rows(told, hidden, outputs=answer(hidden[:, :1]), kind=Regression())
+    kind = Model(answer, Schema.learn(hidden)[0], model_output="value").kind
+    values = Rows(told, hidden, outputs=answer(hidden[:, :1]), kind=kind)
     found = learned(values, residual)
     size = found.at(values)[:, 0, 0]
     hard = hidden[:, 0] > 0
     assert size[hard].mean() > 5 * size[~hard].mean()
     far = np.array([[-10.0], [10.0]])
-    beyond = Rows(told[:2], far, outputs=answer(far), kind=Regression())
+    beyond = Rows(told[:2], far, outputs=answer(far), kind=kind)
     np.testing.assert_allclose(found.at(beyond)[:, 0, 0], size[hidden[:, 0].argsort()[[0, -1]]])
 
 

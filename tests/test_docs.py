@@ -29,7 +29,7 @@ def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
 
 # Pages with code, and what it prints among other things.
 PRINTED = {
-    "calibrate.md": "attribution lies inside the row's interval",
+    "calibrate.md": "attribution lies inside the first row's interval",
     "command-line.md": "",
     "datasets.md": "nhanes_diabetes",
     "design.md": "[1. 1. 1.]",
@@ -38,7 +38,7 @@ PRINTED = {
     "index.md": "",
     "inputs.md": "True",
     "many-rows.md": "of the variance is predicted",
-    "regression.md": "attribution lies inside the row's interval",
+    "regression.md": "exact for each row",
     "report.md": "",
     "scale.md": "True",
     "start.md": "alcohol",

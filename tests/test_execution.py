@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from gpec.errors import CheckpointError
 from gpec.runtime.blocks import in_tiles, on_threads, one_blas_thread, run_blocks
+from gpec.runtime.checkpoint import BlockCache
 
 N_JOBS = [None, 1, 2, 3, -1]
 
@@ -169,3 +171,20 @@ def test_threads_are_counted_as_joblib_counts_them():
         assert threads() > 1
     with pytest.raises(ValueError, match="n_jobs == 0"):
         threads(0)
+
+
+def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
+    """Of two processes with other settings, the second writes the identity anew while there is no block."""
+
+    def block(checkpoint, answer):
+        return checkpoint.cached("boundary", lambda _: answer, np.zeros((5, 2)))(slice(0, 5))
+
+    first = BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
+    second = BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"})
+    for checkpoint, answer in ((first, 60), (second, 80)):
+        with checkpoint:
+            assert block(checkpoint, {"n": answer}) == {"n": answer}
+    with BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
+        assert block(third, {}) == {"n": 80}
+    with pytest.raises(CheckpointError, match="differs in n_boundary"):
+        BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})

@@ -1,6 +1,7 @@
 """The result object: shapes, bounds, selection by number and name, frames, shap."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -35,13 +36,19 @@ def test_shapes(classes):
     shape = (5, 3) if classes is None else (5, 3, 4)
     assert e.shape == shape
     assert len(e) == 5
-    for name in ("values", "variance", "std", "lower", "upper", "width", "boundary_variance", "noise_variance"):
+    for name in ("values", "variance", "std", "lower", "upper", "width", "model_variance", "noise_variance"):
         assert getattr(e, name).shape == shape, name
 
 
 def test_variance_is_the_sum_of_its_parts(binary):
-    assert (binary.variance == binary.boundary_variance + binary.noise_variance).all()
+    assert (binary.variance == binary.model_variance + binary.noise_variance).all()
     np.testing.assert_allclose(binary.std**2, binary.variance, rtol=1e-15)
+
+
+def test_the_earlier_name_of_the_models_part_of_the_variance_warns(binary):
+    with pytest.warns(FutureWarning, match="boundary_variance is now called model_variance"):
+        earlier = binary.boundary_variance
+    assert earlier is binary.model_variance
 
 
 @pytest.mark.parametrize("level", [1e-300, 0.1, 0.5, 0.68, 0.95, 0.999, 1 - 1e-12, np.nextafter(1, 0)])
@@ -66,7 +73,7 @@ def test_bounds_are_those_of_the_confidence_level():
 
 def test_no_variance_gives_a_point():
     zero = np.zeros((5, 3))
-    e = explanation(boundary_variance=zero, noise_variance=zero)
+    e = explanation(model_variance=zero, noise_variance=zero)
     for level in (0.5, np.nextafter(1, 0)):
         lower, upper = e.interval(level)
         assert (lower == e.values).all()
@@ -94,7 +101,7 @@ def test_interval_refuses_a_level_of_the_wrong_type(binary, level):
 def assert_selects(e, key, expected):
     """``e[key]`` holds what NumPy's ``expected`` holds of each array."""
     part = e[key]
-    for name in ("values", "boundary_variance", "noise_variance", "explainer_variance"):
+    for name in ("values", "model_variance", "noise_variance", "explainer_variance"):
         wanted = getattr(e, name)[expected]
         assert getattr(part, name).shape == wanted.shape, name
         assert (getattr(part, name) == wanted).all(), name
@@ -216,7 +223,7 @@ def test_selected_part_does_not_share_names(binary):
     ],
 )
 def test_wrong_name_lists_the_names(several, key, words):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(words[0])) as error:
         several[key]
     for word in words:
         assert word in str(error.value)
@@ -282,7 +289,7 @@ def test_print_of_one_row_shows_attributions(binary, several):
 
 def test_print_of_one_row_leaves_out_the_smallest():
     values = np.arange(1.0, 41.0).reshape(2, 20)
-    like = {name: np.ones((2, 20)) for name in ("boundary_variance", "noise_variance", "explainer_variance", "data")}
+    like = {name: np.ones((2, 20)) for name in ("model_variance", "noise_variance", "explainer_variance", "data")}
     e = explanation(n=2, values=values, feature_names=[f"f{j}" for j in range(20)], **like)
     lines = str(e[0]).splitlines()
     assert [line.split()[0] for line in lines[2:-1]] == [f"f{j}" for j in range(19, 7, -1)]
@@ -386,7 +393,7 @@ else:
 def test_frame_of_two_classes(binary):
     frame = binary.to_frame()
     columns = ["row", "feature", "output", "data", "value", "lower", "upper", "std"]
-    assert list(frame.columns) == [*columns, "boundary_variance", "noise_variance"]
+    assert list(frame.columns) == [*columns, "model_variance", "noise_variance"]
     assert len(frame) == 15
     assert (frame["output"] == "sick").all()
     for row in range(5):
@@ -399,7 +406,7 @@ def test_frame_of_two_classes(binary):
             assert line["lower"] == binary.lower[row, j]
             assert line["upper"] == binary.upper[row, j]
             assert line["std"] == binary.std[row, j]
-            assert line["boundary_variance"] == binary.boundary_variance[row, j]
+            assert line["model_variance"] == binary.model_variance[row, j]
             assert line["noise_variance"] == binary.noise_variance[row, j]
 
 
@@ -466,6 +473,8 @@ def test_shap_without_base_values_has_zeros():
     assert explanation(base_values=None).to_shap().base_values.tolist() == [0.0] * 5
     assert explanation(base_values=None, classes=4).to_shap().base_values.shape == (5, 4)
     assert explanation(base_values=None)[0].to_shap().base_values == 0.0
+    with pytest.raises(InputError, match=r"single number; convert its row, e\[row\]\.to_shap\(\)"):
+        explanation()[0, 0].to_shap()
 
 
 def test_shap_does_not_share_values(binary):

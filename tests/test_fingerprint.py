@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from archive_helpers import digest, tree_through_file
 from gpec.boundary import BisectionSampler
 from gpec.explainers import Attribution, Explainer
-from gpec.runtime import archive
-from gpec.runtime.fingerprint import fingerprint
 
 FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])})
 
@@ -45,8 +44,8 @@ DIFFERENT = [
 ]
 
 
-def test_other_content_other_fingerprint():
-    assert len({fingerprint(part) for part in DIFFERENT}) == len(DIFFERENT)
+def test_other_content_other_digest():
+    assert len({digest(part) for part in DIFFERENT}) == len(DIFFERENT)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +62,12 @@ def test_other_content_other_fingerprint():
     ],
 )
 def test_equal_content(one, other):
-    assert fingerprint(one) == fingerprint(other)
+    assert digest(one) == digest(other)
 
 
-def test_a_tree_and_what_a_file_keeps_of_it(tmp_path):
+def test_a_tree_and_what_a_file_keeps_of_it():
     tree = {"a": (1, [np.arange(3), np.float32(0.5)]), "b": np.array([["x", 1], [None, 2.5]], dtype=object)}
-    archive.write(tmp_path / "file", "Test", tree)
-    assert fingerprint(archive.read(tmp_path / "file", "Test")) == fingerprint(tree)
+    assert digest(tree_through_file(tree)) == digest(tree)
 
 
 class Mine(Explainer):
@@ -91,7 +89,7 @@ def test_objects_of_others_count_by_identity_or_by_name():
     def function(Z):
         return 2 * Z
 
-    assert fingerprint(Mine(first)) == fingerprint(Mine(first))
-    assert fingerprint(Mine(first)) != fingerprint(Mine(function))
-    assert fingerprint(Mine(first), lasting=True) == fingerprint(Mine(function), lasting=True)
-    assert fingerprint(Mine(first), lasting=True) != fingerprint(Mine(abs), lasting=True)
+    assert digest(Mine(first)) == digest(Mine(first))
+    assert digest(Mine(first)) != digest(Mine(function))
+    assert digest(Mine(first), lasting=True) == digest(Mine(function), lasting=True)
+    assert digest(Mine(first), lasting=True) != digest(Mine(abs), lasting=True)

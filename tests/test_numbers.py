@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from browser_helpers import BROWSER, wait_for
+from explanation_helpers import explanation
 from gpec._numbers import (
     answer_text,
     counted,
@@ -89,3 +91,22 @@ def test_long_texts_keep_both_ends():
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abcdef…ijk"
     assert shorten("two\nlines", 20) == "two lines"
+
+
+@BROWSER[0]
+@BROWSER[1]
+def test_the_script_of_reports_writes_numbers_as_python_does(driver, tmp_path):
+    """All numbers of a page have the decimals of the largest; ties may be rounded either way, so there are none."""
+    pytest.importorskip("jinja2", reason="the report needs jinja2")
+    pytest.importorskip("plotly", reason="the report needs plotly")
+    explanation().to_html(tmp_path / "report.html")
+    driver.get((tmp_path / "report.html").as_uri())
+    wait_for(driver, lambda d: d.execute_script("return document.documentElement.dataset.ready"), 60)
+    for like in (0.25, 3.0, 1234.0, 1e-9, 1e12):
+        for value in (0.0, -0.0, 0.123456, -0.012344, -3.0, 1234.6, -1e-9, 7.77e11):
+            asked = [value, decimals_for(like)]
+            assert driver.execute_script("return plainNumber(...arguments)", *asked) == number(value, like)
+            assert driver.execute_script("return signedNumber(...arguments)", *asked) == number(value, like, sign=True)
+    for share in (0.0, 0.001, 0.234, 0.996, 1.0):
+        assert driver.execute_script("return percent(arguments[0])", share) == share_text(share)
+    assert driver.execute_script("return shortened('abcdefghijk', 10)") == shorten("abcdefghijk", 10)

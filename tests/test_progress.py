@@ -4,10 +4,11 @@ import io
 import sys
 from typing import ClassVar
 
+import numpy as np
 import pytest
+from tqdm.auto import tqdm
 
-from gpec.runtime import progress as module
-from gpec.runtime.progress import Progress
+from gpec.geometry import GeodesicGraph
 
 
 class Recorder:
@@ -29,28 +30,35 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch):
     monkeypatch.setattr(Recorder, "made", [])
-    monkeypatch.setattr(module, "tqdm", Recorder)
+    monkeypatch.setattr("gpec.runtime.progress.tqdm", Recorder)
     return Recorder
+
+
+def measure(n, progress):
+    """Distances along a line of points, which are work with a bar."""
+    return GeodesicGraph.build(np.arange(float(n))[:, None], progress=progress).distances
 
 
 @pytest.mark.parametrize(("progress", "disable"), [("auto", None), (True, False), (False, True)])
 def test_who_sees_the_bar(recorder, progress, disable):
-    with Progress(7, "boundary", progress) as bar:
-        bar.advance()
-        bar.advance(3)
-    (tqdm,) = recorder.made
-    assert tqdm.options["disable"] is disable  # None: tqdm asks whether stderr is a terminal
-    assert tqdm.options["total"] == 7
-    assert tqdm.options["desc"] == "boundary"
-    assert tqdm.options["delay"] == 1.0
-    assert tqdm.done == 4
-    assert tqdm.closed
+    measure(7, progress)
+    (bar,) = recorder.made
+    assert bar.options["disable"] is disable  # None: tqdm asks whether stderr is a terminal
+    assert bar.options["total"] == 7
+    assert bar.options["desc"] == "geodesics"
+    assert bar.options["delay"] == 1.0
+    assert bar.done == 7
+    assert bar.closed
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_bar_is_closed_when_the_work_fails(recorder, error):
-    with pytest.raises(error, match="stopped"), Progress(7, "boundary", True):
+def test_bar_is_closed_when_the_work_fails(recorder, monkeypatch, error):
+    def stop(*_, **__):
         raise error("stopped")
+
+    monkeypatch.setattr("gpec.geometry.graph.dijkstra", stop)
+    with pytest.raises(error, match="stopped"):
+        measure(7, True)
     assert recorder.made[0].closed
 
 
@@ -71,21 +79,17 @@ class Terminal(io.StringIO):
 def test_real_bar(monkeypatch, progress, stream, visible):
     shown = stream()
     monkeypatch.setattr(sys, "stderr", shown)
-    real = module.tqdm
 
     def without_delay(**options):
-        return real(**{**options, "delay": 0, "mininterval": 0, "file": shown})
+        return tqdm(**{**options, "delay": 0, "mininterval": 0, "file": shown})
 
-    monkeypatch.setattr(module, "tqdm", without_delay)
-    with Progress(2, "geodesics", progress) as bar:
-        bar.advance()
-        bar.advance()
+    monkeypatch.setattr("gpec.runtime.progress.tqdm", without_delay)
+    measure(2, progress)
     assert ("geodesics" in shown.getvalue()) is visible
 
 
 def test_short_work_shows_nothing(capsys):
-    with Progress(2, "boundary", True) as bar:
-        bar.advance(2)
+    measure(2, True)
     assert capsys.readouterr().err == ""
 
 
@@ -98,13 +102,13 @@ def test_progress_never_changes_the_answer(make, X, progress):
 
 def test_fit_and_explain_report_their_stages(recorder, monkeypatch, make, X):
     g = make(progress=True).fit(X)
-    assert {tqdm.options["desc"] for tqdm in recorder.made} == {"explaining", "boundary", "geodesics"}
+    assert {bar.options["desc"] for bar in recorder.made} == {"explaining", "boundary", "geodesics"}
     recorder.made.clear()
     g.explain(X[:4])
-    assert {tqdm.options["desc"] for tqdm in recorder.made} == {"explaining", "posterior"}
-    for tqdm in recorder.made:
-        assert tqdm.closed
-        assert tqdm.done == tqdm.options["total"]
+    assert {bar.options["desc"] for bar in recorder.made} == {"explaining", "posterior"}
+    for bar in recorder.made:
+        assert bar.closed
+        assert bar.done == bar.options["total"]
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -112,5 +116,5 @@ def test_progress_may_be_set_after_fit(recorder, make, X, before):
     g = make(progress=before).fit(X)
     recorder.made.clear()
     g.set_params(progress=not before).explain(X[:4])
-    assert {tqdm.options["desc"] for tqdm in recorder.made} == {"explaining", "posterior"}
-    assert {tqdm.options["disable"] for tqdm in recorder.made} == {before}
+    assert {bar.options["desc"] for bar in recorder.made} == {"explaining", "posterior"}
+    assert {bar.options["disable"] for bar in recorder.made} == {before}

@@ -1,19 +1,18 @@
 """Interval rules: the paper's, those that can be checked, and one of one's own, from bounds to files."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from archive_helpers import through_file
 from check_all import check_all
 from explanation_helpers import CLASSES, NAMES, explanation
 from gpec import Explanation
 from gpec.errors import InputError
 from gpec.intervals.conformal import ConformityScores
 from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value, mixture_quantile
-from gpec.runtime.state import Shape, from_state, to_state
 from gpec.typing import FloatArray
 
 
@@ -23,7 +22,7 @@ class Widths(IntervalRule):
 
     promise = "widths of a test"
 
-    half: Annotated[FloatArray, Shape("row", "feature", "output")]
+    half: FloatArray
 
     def bounds(self, values, std, level):
         return values - level * self.half, values + level * self.half
@@ -125,7 +124,7 @@ def test_refined_rule_does_not_take_the_place_of_the_one_it_refines(tmp_path):
     np.testing.assert_array_equal(loaded.upper, e.upper)
     doubled = explanation(rule=Doubled())
     np.testing.assert_allclose(doubled.width, 2 * e.width)
-    with pytest.raises(InputError, match="Doubled has no promise of its own"):
+    with pytest.raises(InputError, match="Doubled has no kind of its own"):
         doubled.save(tmp_path / "doubled")
     assert not (tmp_path / "doubled").exists()
 
@@ -152,7 +151,7 @@ def test_base_of_several_rules_needs_no_promise():
 
     e = explanation(rule=One())
     np.testing.assert_array_equal(e.upper, e.values + e.std)
-    assert isinstance(from_state(IntervalRule, to_state(One())), One)
+    assert isinstance(through_file(IntervalRule, One()), One)
 
 
 # The two promises that can be checked
@@ -177,7 +176,7 @@ def similar(classes=None, of=None, **changes):
     rule = SimilarRows(offset, deviation, of, "a test row")
     square = (offset**2 + deviation**2).mean(axis=-1)
     return explanation(
-        classes=classes, rule=rule, boundary_variance=0.75 * square, noise_variance=0.25 * square, **changes
+        classes=classes, rule=rule, model_variance=0.75 * square, noise_variance=0.25 * square, **changes
     )
 
 
@@ -330,7 +329,7 @@ class TestTooFewFreshRows:
         with pytest.raises(InputError, match=r"A level of 0\.99 needs at least 99"):
             e.interval(0.99)
         assert (e.interval(0.9)[1] > e.values).all()
-        assert "calibrated on 12 rows" in e.statement(0.9)
+        assert "Checked on 12 rows not used in fitting" in e.statement(0.9)
 
     @pytest.mark.parametrize("promise", ["similar rows", "value"])
     def test_certainties_are_those_of_the_highest_level_told(self, promise):
@@ -341,11 +340,11 @@ class TestTooFewFreshRows:
 
 
 STATEMENTS = {
-    "uncalibrated": "not checked yet (uncalibrated): call calibrate.",
-    "approximate": "approximate: checked on 60 rows that were explained in fit; call calibrate to make it exact.",
-    "calibrated": "calibrated on 60 rows not used in fit; holds for each feature, not for all at once "
-    "(split conformal).",
-    "too few": "uncalibrated at this level, which needs 19 rows; there are 12.",
+    "uncalibrated": "Not checked yet (uncalibrated): call calibrate.",
+    "approximate": "Checked approximately, on 60 rows used in fitting: call calibrate to make it exact. It holds for "
+    "each feature, not for all at once.",
+    "calibrated": "Checked on 60 rows not used in fitting; holds for each feature, not for all at once.",
+    "too few": "Not checked at this level (uncalibrated): that needs 19 rows; there are 12.",
 }
 
 
@@ -355,21 +354,20 @@ def test_statements(promise, state):
     found = CHECKED[state]((3,))
     e = similar(of=found) if promise == "similar rows" else explanation(rule=Value(found))
     starts = {
-        "similar rows": "Take a row and a similar one (a test row): in 95% of cases the similar row's attribution lies "
-        "inside the row's interval; ",
-        "value": "If the explainer were run, its answer would lie inside the interval for 95% of rows; ",
+        "similar rows": "Take a row and a test row: in 95% of cases the second row's attribution lies inside the first "
+        "row's interval. ",
+        "value": "If the explainer were run, its answer would lie inside the interval for 95% of rows. ",
     }
     said = e.statement()
     assert said == starts[promise] + STATEMENTS[state]
-    assert said.count(".") == 1
     assert "80%" in e.statement(0.8)
     if state == "too few":
-        assert "checked on 12 rows" in e.statement(0.9)
+        assert "Checked approximately, on 12 rows" in e.statement(0.9)
 
 
 def test_statement_of_the_papers_interval():
     said = explanation().statement(0.9)
-    assert said.startswith("The 90% interval is that of the latent explanation, as in the paper")
+    assert said.startswith("The 90% interval is that of the paper: it shows where explanations are uncertain")
     assert "promises no coverage" in said
 
 

@@ -1,5 +1,7 @@
 """What the uncertainty means for a reader: how sure a sign is, in numbers and in words."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -7,8 +9,8 @@ from scipy.stats import norm
 from explanation_helpers import explanation
 from gpec.errors import InputError
 from gpec.intervals.conformal import ConformityScores
-from gpec.intervals.rules import SimilarRows, Value
-from gpec.intervals.trust import firm_share, sign_certainty, trust_words
+from gpec.intervals.rules import IntervalRule, SimilarRows, Value
+from gpec.intervals.trust import shown_words, sign_certainty, trust_words
 
 
 def known(values, std):
@@ -16,7 +18,7 @@ def known(values, std):
     values, std = np.atleast_2d(np.asarray(values, float)), np.atleast_2d(np.asarray(std, float))
     names = [f"f{j}" for j in range(values.shape[1])]
     return explanation(
-        *values.shape, values=values, boundary_variance=std**2, noise_variance=np.zeros_like(std), feature_names=names
+        *values.shape, values=values, model_variance=std**2, noise_variance=np.zeros_like(std), feature_names=names
     )
 
 
@@ -30,17 +32,72 @@ def test_without_uncertainty_a_sign_is_certain_and_zero_has_none():
     assert sign_certainty(e)[0].tolist() == [1.0, 0.5]
 
 
-def test_words_follow_the_interval():
-    e = known([1.97, 1.95, 1.1, 0.9, 0.0], [1.0] * 5)
-    assert trust_words(e)[0].tolist() == ["firm", "likely", "likely", "unclear", "unclear"]
-    lower, upper = e.interval(0.95)
-    assert ((lower * upper > 0) == (trust_words(e) == "firm")).all()
+def test_words_follow_the_intervals():
+    e = known([[1.97, -1.95, 1.29, -1.27, 0.0], [-1.97, 1.95, -1.29, 1.27, 5.0]], [[1.0] * 5, [1.0] * 4 + [9.0]])
+    words = ["firm", "likely", "likely", "unclear", "unclear"]
+    assert e.firmness.tolist() == [words, words]
+    for level, found in ((0.95, ["firm"]), (0.8, ["firm", "likely"])):
+        lower, upper = e.interval(level)
+        np.testing.assert_array_equal(lower * upper > 0, np.isin(e.firmness, found))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_words_do_not_depend_on_the_level_that_is_shown(level):
+    e = explanation(20)
+    np.testing.assert_array_equal(dataclasses.replace(e, confidence_level=level).firmness, e.firmness)
+
+
+@pytest.mark.parametrize("classes", [None, 4])
+def test_words_have_the_shape_of_the_values(classes):
+    e = explanation(20, classes=classes)
+    assert e.firmness.shape == e.shape
+    assert set(e.firmness.flat) == {"firm", "likely", "unclear"}
+    np.testing.assert_array_equal(e[3, 1].firmness, e.firmness[3, 1])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Touching(IntervalRule):
+    """From 0 to twice the value."""
+
+    promise = "touching zero in a test"
+
+    def bounds(self, values, std, level):
+        return np.minimum(0.0, 2 * values), np.maximum(0.0, 2 * values)
+
+
+def test_an_interval_that_touches_zero_is_on_no_side():
+    e = dataclasses.replace(known([1.0, -1.0], [1.0, 1.0]), rule=Touching())
+    assert e.firmness[0].tolist() == shown_words(e)[0].tolist() == ["unclear", "unclear"]
+
+
+def test_a_feature_without_effect_has_no_sign_and_no_part_in_the_firm_share():
+    e = known([2.0, 0.0, 0.0], [0.1, 0.0, 1.0])
+    assert e.firmness[0].tolist() == ["firm", "unclear", "unclear"]
+    assert shown_words(e)[0].tolist() == ["firm", "none", "unclear"]
+    assert e.firm_share.tolist() == [1.0]
 
 
 def test_firm_share_weighs_features_by_size():
-    e = known([[3.0, -1.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]])
-    assert firm_share(e) == pytest.approx([0.75, 1.0])
-    assert firm_share(e[0]) == pytest.approx(0.75)
+    e = known([[3.0, -1.5, 0.5], [0.0, 0.0, 0.0]], np.ones((2, 3)))
+    assert e.firmness[0].tolist() == ["firm", "likely", "unclear"]
+    assert e.firm_share == pytest.approx([0.6, 1.0])
+    assert e[0].firm_share == pytest.approx(0.6)
+
+
+def test_firm_share_of_several_classes():
+    e = explanation(20, classes=4)
+    assert e.firm_share.shape == (20, 4)
+    np.testing.assert_array_equal(e[:, :, 2].firm_share, e.firm_share[:, 2])
+    with pytest.raises(InputError, match=r"firm_share needs all features of a row; select them with e\[row\]"):
+        _ = e["age"].firm_share
+
+
+def test_trust_warns_and_returns_the_words():
+    e = explanation(20)
+    with pytest.warns(FutureWarning, match="deprecated: use firmness"):
+        words = e.trust()
+    np.testing.assert_array_equal(words, e.firmness)
+    np.testing.assert_array_equal(trust_words(e), e.firmness)
 
 
 # Over similar rows
@@ -52,7 +109,7 @@ def among_similar(values, offset, deviation, scores=None):
     deviation = np.broadcast_to(np.asarray(deviation, float), offset.shape)
     square = (offset**2 + deviation**2).mean(axis=-1)
     names = [f"f{j}" for j in range(values.shape[1])]
-    parts = {"values": values, "boundary_variance": square, "noise_variance": np.zeros_like(square)}
+    parts = {"values": values, "model_variance": square, "noise_variance": np.zeros_like(square)}
     rule = SimilarRows(offset, deviation, scores, "a test row")
     return explanation(*values.shape, rule=rule, feature_names=names, **parts)
 
@@ -69,8 +126,7 @@ def test_sign_certainty_is_the_share_of_similar_rows_that_keep_the_sign():
 def test_an_exact_value_whose_neighbourhood_agrees_is_firm():
     e = among_similar([[-0.107, 0.0]], [[[0.01, -0.01], [0.0, 0.0]]], 1e-3)
     assert e.sign_certainty[0] == pytest.approx([1.0, 0.5])
-    assert e.trust()[0].tolist() == ["high", "low"]
-    assert trust_words(e)[0].tolist() == ["firm", "unclear"]
+    assert e.firmness[0].tolist() == ["firm", "unclear"]
 
 
 def test_certainties_widen_with_the_intervals():
@@ -85,13 +141,24 @@ def test_certainties_widen_with_the_intervals():
     np.testing.assert_allclose(calibrated.sign_certainty, expected, rtol=1e-9)
 
 
-def test_firm_signs_of_a_value_are_those_whose_interval_excludes_zero():
+@pytest.mark.parametrize("n", [60, 12])
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize("promise", ["value", "similar rows"])
+def test_firm_and_likely_signs_are_those_whose_intervals_exclude_zero(promise, fresh, n):
+    """Few fresh rows give no interval at 95%, and no firm sign; others widen the interval."""
     rng = np.random.default_rng(1)
-    scores = ConformityScores(rng.gamma(2.0, size=(60, 3)), np.ones(60), fresh=True)
-    e = explanation(40, values=5 * rng.normal(size=(40, 3)), rule=Value(scores))
-    excludes = e.lower * e.upper > 0
-    assert 5 < excludes.sum() < 115
-    np.testing.assert_array_equal(e.sign_certainty >= 0.975, excludes)
+    scores = ConformityScores(rng.gamma(2.0, size=(n, 3)), np.ones(n), fresh=fresh)
+    values = 3 * rng.normal(size=(40, 3))
+    if promise == "value":
+        e = explanation(40, values=values, rule=Value(scores))
+    else:
+        e = among_similar(values, rng.normal(size=(40, 3, 5)), 0.5, scores)
+    highest = n / (n + 1) * (1 - 1e-9) if fresh else 1.0
+    for level, words in ((0.95, ["firm"]), (0.8, ["firm", "likely"])):
+        lower, upper = e.interval(min(level, highest))
+        excludes = (lower * upper > 0) & (level <= highest)
+        assert 5 < excludes.sum() < 115 or (level > highest and not excludes.any())
+        np.testing.assert_array_equal(np.isin(e.firmness, words), excludes)
 
 
 class TestRanks:
@@ -140,26 +207,3 @@ class TestRanks:
     def test_one_feature_has_no_rank(self):
         with pytest.raises(InputError, match="needs all features of a row"):
             explanation()["age"].rank_certainty(1)
-
-
-class TestLevels:
-    def test_by_the_certainty_of_the_sign(self):
-        e = known([1.97, 1.95, 1.1, 0.9, 0.0], [1.0] * 5)
-        assert e.trust()[0].tolist() == ["high", "medium", "medium", "low", "low"]
-
-    def test_by_the_thirds_of_a_reference(self):
-        reference = known(np.zeros((9, 2)), np.column_stack((np.arange(1, 10), 10 * np.arange(1, 10))))
-        e = known([[1.0, 1.0]] * 3, [[3.0, 30.0], [5.0, 70.0], [8.0, 10.0]])
-        assert e.trust(reference).tolist() == [["high", "high"], ["medium", "low"], ["low", "high"]]
-        assert e[1].trust(reference).tolist() == ["medium", "low"]
-
-    def test_thirds_of_the_reference_itself(self):
-        e = explanation(90)
-        levels = e.trust(e)
-        for word in ("high", "medium", "low"):
-            assert ((levels == word).sum(axis=0) == 30).all()
-
-    @pytest.mark.parametrize("reference", [explanation()[0], explanation()[:, ["age", "bmi"]], explanation()["age"]])
-    def test_references_that_do_not_fit(self, reference):
-        with pytest.raises(InputError, match="several rows with the same features"):
-            explanation().trust(reference)

@@ -1,9 +1,12 @@
 """gpec: an honest error bar on every feature attribution."""
 
+from gpec import _interrupt as _interrupt  # first: Ctrl-C during the other imports
+
+# isort: split
+
 import sys
 from typing import Any
 
-from gpec import _interrupt as _interrupt  # first: Ctrl-C during the other imports
 from gpec import (
     boundary,
     data,

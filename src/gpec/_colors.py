@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DARK", "DIVERGING", "DOWN", "FAINT", "GREY", "INK", "LIGHT", "PALETTE", "SOFT", "UNCERTAINTY", "UP", "css"]
-
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 UP, DOWN = PALETTE[5], PALETTE[0]  # vermillion raises the model's answer, blue lowers it
 INK, SOFT, GREY, FAINT = "#1D232B", "#59636E", "#888888", "#D8DDE3"

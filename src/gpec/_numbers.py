@@ -10,19 +10,6 @@ import pandas as pd
 
 from gpec.typing import BoolArray
 
-__all__ = [
-    "MISSING",
-    "answer_text",
-    "counted",
-    "decimals_for",
-    "is_missing",
-    "level_text",
-    "number",
-    "share_text",
-    "shorten",
-    "value_text",
-]
-
 MISSING = "missing"
 _LONGEST = 60  # characters of a value
 _WHOLE = 1e15  # above it, floats skip integers

@@ -10,18 +10,6 @@ import numpy as np
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.typing import FloatArray
 
-__all__ = [
-    "check_auto",
-    "check_auto_count",
-    "check_choice",
-    "check_count",
-    "check_finite_array",
-    "check_installed",
-    "check_level",
-    "check_n_jobs",
-    "check_positive",
-]
-
 
 def check_installed(package: str, who: str, install: str) -> Any:
     """Import an optional package that ``who`` needs; ``install`` is its name for pip."""
@@ -35,7 +23,7 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     """``value`` if it is one of ``choices``."""
     if not isinstance(value, (str, bool)) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise InputError(f"{name}={value!r} is not one of {listed}.")
+        raise InputError(f"{name}={repr(value)[:100]} is not one of {listed}.")
     return value
 
 
@@ -67,12 +55,12 @@ def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
     return number
 
 
-def check_auto_count(name: str, value: Any) -> None:
-    """``value`` is "auto" or a whole number of at least 1."""
+def check_auto_count(name: str, value: Any, *, least: int = 1) -> None:
+    """``value`` is "auto" or a whole number of at least ``least``."""
     if isinstance(value, str):
         check_choice(name, value, ("auto",))
     else:
-        check_count(name, value)
+        check_count(name, value, least=least)
 
 
 def check_auto(name: str, value: Any, *, word: str | tuple[str, ...] = "auto", zero: bool = False) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "GPECError",
     "InputError",
     "MissingExtraError",
+    "MissingPartError",
     "ModelCallError",
     "ModelMismatchError",
     "ModelOutputError",
@@ -122,12 +123,16 @@ class NotFittedError(GPECError, _SklearnNotFittedError):
     """The object is used before ``fit``."""
 
 
+class MissingPartError(GPECError, AttributeError):
+    """A part of a fit that other settings or calls would make."""
+
+
 class BatchSizeWarning(UserWarning):
     """The model's answer to a row depends a little on the rows that are asked with it."""
 
 
 class FewBoundaryPointsWarning(UserWarning):
-    """Fewer boundary points were found than ``n_boundary``."""
+    """Fewer boundary points were found than ``n_boundary``, or none."""
 
 
 class CalibrationWarning(UserWarning):

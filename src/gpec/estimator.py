@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import warnings
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from gpec._validation import check_choice, check_count, check_level, check_positive
+from gpec.boundary._registry import make_sampler
 from gpec.distributed._frames import explain_lazily, is_dask
-from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
+from gpec.errors import CalibrationWarning, CorruptFileError, GPECError, InputError, MissingPartError, NotFittedError
 from gpec.explanation import Explanation
+from gpec.gp.conditioning import LARGEST_RANK
 from gpec.pipeline.attributions import detect_sum, explain_sample
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit_checkpoint, seed_of
+from gpec.pipeline.cost import cost_of_fitted, cost_of_unfitted
 from gpec.pipeline.explain import (
     explain_rows,
     latent_intervals,
@@ -31,10 +37,18 @@ from gpec.pipeline.kernel_inputs import explained_rows
 from gpec.pipeline.refine import Refinement, mean_width, refine_once
 from gpec.pipeline.restore import replacement_parameters, restore
 from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
-from gpec.pipeline.sampling import fit_similarity, keep_rows, sample_boundary, sample_rows_to_explain
+from gpec.pipeline.sampling import (
+    find_boundary,
+    fit_similarity,
+    keep_rows,
+    sample_boundary,
+    sample_rows_to_explain,
+)
 from gpec.pipeline.settings import Settings
+from gpec.pipeline.similar_rows import explained_intervals
 from gpec.runtime import archive
 from gpec.runtime.progress import Clock
+from gpec.runtime.randomness import make_seed
 from gpec.runtime.state import from_state, to_state
 from gpec.typing import FloatArray
 
@@ -42,6 +56,7 @@ __all__ = ["GPEC", "PAPER"]
 
 # The paper's settings; pass them as GPEC(model, explainer, **PAPER).
 PAPER: dict[str, Any] = {
+    "mode": "predict",
     "kernel": "weg",
     "similar": None,
     "standardize": False,
@@ -54,14 +69,22 @@ PAPER: dict[str, Any] = {
 }
 
 _KIND = "GPEC"  # of a file
+_WAYS = {  # to parts that not every fit has
+    "boundary_": "it needed no boundary: call sample_boundary() first",
+    "graph_": "its kernel needs no boundary: fit with mode='predict' and kernel='auto' or 'weg'",
+    "kernel_": "mode='explain' uses no Gaussian process: fit with mode='predict'",
+    "posterior_": "mode='explain' uses no Gaussian process: fit with mode='predict'",
+}
 
 
 class GPEC(BaseEstimator):
-    """Boundary-aware uncertainty of feature attributions, for any classifier or regressor and any explainer.
+    """An error bar on every feature attribution, for any classifier or regressor and any explainer.
 
-    ``fit`` samples the model's decision boundary (for a regressor, a level set of its output), measures distances along
-    it and explains some rows; ``explain`` then gives each attribution of any row a variance, split into what the
-    boundary's shape and what the explainer's noise leave open.
+    ``explain`` gives the attributions of rows, each with an interval that holds the attributions of similar rows. There
+    are two ways to find these. In mode "explain" the explainer is run on the similar rows, too: intervals are exact for
+    each row, and nothing needs to be calibrated. In mode "predict" a Gaussian process predicts them: ``fit`` explains
+    some rows, measures how alike rows are, also along the model's decision boundary, and learns how attributions
+    change; :meth:`calibrate` makes the intervals hold on average.
 
     Parameters
     ----------
@@ -73,11 +96,17 @@ class GPEC(BaseEstimator):
         "kernelshap", "lime", "shapley_sampling", "bayeslime", "bayesshap", "cxplain", "tree", "exact", "captum:<Name>",
         an object of :mod:`gpec.explainers`, a shap explainer, or ``X -> (n, d)`` / ``(n, d, c)``, which may return
         ``(values, variance)``.
+    mode : {"auto", "explain", "predict"}
+        How attributions of similar rows are found: by the explainer, or by a Gaussian process. "auto" is "explain" for
+        explainers that are cheap (trees, linear models, gradients; ``explainer.cheap`` says so), and "predict" for
+        others, or where ``kernel``, ``task_kernel`` or ``boundary`` is set, attributions are given to ``fit``, or
+        ``similar`` is None. ``diagnostics_["mode"]`` tells.
     kernel : {"auto", "weg", "rbf"} or Kernel
         How alike the attributions of two rows are. "auto" is ``Matern(Own(), Rest(), Output(), WEG())`` of
         :mod:`gpec.kernels`: the row's own value of the feature, its other features, the model's answer, and the
-        distance along the boundary. The length scale of each is learned. For a regressor ``Effect()`` is added: the
-        change of the answer when the feature takes other values. "weg" is the paper's, "rbf" its Naive-GP.
+        distance along the boundary, which is left out where no boundary is found. The length scale of each is learned.
+        For a regressor ``Effect()`` is added: the change of the answer when the feature takes other values. "weg" is
+        the paper's, "rbf" its Naive-GP.
     similar : "auto", None, Similar or function
         The definition of similar rows; intervals cover the attributions of these rows. See :mod:`gpec.similar`. "auto"
         is ``NearestRows()``. None gives the paper's intervals, which promise no coverage.
@@ -91,17 +120,20 @@ class GPEC(BaseEstimator):
     boundary : "auto", Sampler, BoundarySample or array
         How to sample the boundary, or the sample itself (``g.boundary_`` of an earlier fit). "auto" is
         :class:`gpec.boundary.BisectionSampler` for classes and :class:`gpec.boundary.LevelSetSampler` for a regressor.
-    n_boundary : int
-        Distinct boundary points for each class, or for all level sets of a regressor.
+    n_boundary : int or "auto"
+        Distinct boundary points for each class, or for all level sets of a regressor. "auto" is 300 where the boundary
+        is one of several terms of the kernel, and 2,000 where the kernel rests on it alone, as with "weg". No boundary
+        is sampled for a kernel that does not use it; see :meth:`sample_boundary`.
     n_neighbors, n_landmarks, components
         See :meth:`gpec.geometry.GeodesicGraph.build`. With several classes "auto" is at most 800 landmarks for each.
     n_explained : int
-        Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given.
+        Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given; in mode "explain" at most 20, as a trial.
     draw : {"output", "uniform"}
         How these rows are drawn: half of them evenly over the range of the model's answers, so that rare classes are
         among them, or all evenly. ``explained_weights_`` says how many rows each stands for.
-    background : int or rows
-        Background rows of the explainer: how many to draw from ``X``, or the rows.
+    background : "auto", int or rows
+        Background rows of the explainer: how many to draw from ``X``, or the rows. "auto" is 100, and for trees all
+        rows of ``X``, or 1,000 of them.
     noise : {"auto", "resample", "resample-paper", "none"}, float or array
         The explainer's variance: its own, from ``n_resamples`` runs, none, or as given. With "resample" the values are
         the mean of the runs and the variance is that of the mean; "resample-paper" keeps the first run and the spread
@@ -126,7 +158,9 @@ class GPEC(BaseEstimator):
     Attributes
     ----------
     boundary_, graph_, kernel_, posterior_
-        What was learned on the way; with several classes, graph, kernel and posterior are tuples with one for each.
+        What was learned on the way; with several classes, graph, kernel and posterior are tuples with one for each. In
+        mode "explain" there is none of them, and where the kernel needs no boundary, neither ``boundary_`` nor
+        ``graph_``.
     X_explained_, attributions_, explained_weights_
         The rows explained in ``fit``, their attributions, and how many rows each stands for (1 on average).
     classes_, n_features_in_, feature_names_in_
@@ -151,6 +185,7 @@ class GPEC(BaseEstimator):
         model: Any,
         explainer: Any = "kernelshap",
         *,
+        mode: Literal["auto", "explain", "predict"] = "auto",
         kernel: Any = "auto",
         similar: Any = "auto",
         task_kernel: Any = None,
@@ -158,13 +193,13 @@ class GPEC(BaseEstimator):
         lam: float | Literal["auto", "evidence"] = "auto",
         rho: float | Literal["auto", "evidence"] = "auto",
         boundary: Any = "auto",
-        n_boundary: int = 2000,
+        n_boundary: int | Literal["auto"] = "auto",
         n_neighbors: int = 10,
         n_landmarks: int | Literal["auto"] = "auto",
         components: Literal["separate", "bridge"] = "separate",
         n_explained: int = 200,
         draw: Literal["output", "uniform"] = "output",
-        background: Any = 100,
+        background: Any = "auto",
         noise: Any = "auto",
         n_resamples: int = 10,
         output_scale: float | Literal["evidence"] = "evidence",
@@ -178,6 +213,7 @@ class GPEC(BaseEstimator):
     ) -> None:
         self.model = model
         self.explainer = explainer
+        self.mode = mode
         self.kernel = kernel
         self.similar = similar
         self.task_kernel = task_kernel
@@ -215,6 +251,8 @@ class GPEC(BaseEstimator):
     ) -> Self:
         """Algorithm 1: sample the boundary, explain some rows, and condition the Gaussian process on them.
 
+        In mode "explain" it learns what similar rows are, and explains a few rows to try the explainer.
+
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
@@ -241,26 +279,26 @@ class GPEC(BaseEstimator):
         with open_fit_checkpoint(inputs, checkpoint) as cache:
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
-            context, execution = inputs.context, settings.execution(cache)
+            execution = settings.execution(cache)
             sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, execution), fit_similarity(inputs)
             with clock("boundary"):  # M
-                boundary = earlier.boundary
-                if boundary is None:
-                    boundary = sample_boundary(inputs, model_fingerprint, execution)
+                inputs, boundary = find_boundary(inputs, earlier.boundary, model_fingerprint, execution)
+            context = inputs.context
             with clock("explainer"):  # E, U
                 observations = explain_sample(inputs, sample, earlier.observations, execution)
+            output_models: list[OutputModel] = []
+            if context.mode == "predict":
                 explained = explained_rows(context, sample, [context.kernel])
                 observations = detect_sum(observations, explained, context.model)
-            output_models: list[OutputModel] = []
-            for output in range(context.model.n_outputs):
-                with clock("geometry"):  # d_geo
-                    graph = earlier.graphs[output] if earlier.graphs else build_graph(inputs, boundary, output)
-                with clock("kernel"):  # G, W
-                    start = output_models[-1].kernel if output_models else None
-                    kernel = fit_kernel(inputs, graph, explained, observations, output, start)
-                with clock("gp"):  # K, (K + U)^-1
-                    posterior = fit_posterior(context, kernel, explained, observations, output)
-                output_models.append(OutputModel(graph, kernel, posterior))
+                for output in range(context.model.n_outputs):
+                    with clock("geometry"):  # d_geo
+                        graph = build_graph(context, boundary, output, earlier.graphs)
+                    with clock("kernel"):  # G, W
+                        start = output_models[-1].kernel if output_models else None
+                        kernel = fit_kernel(context, graph, explained, observations, output, start)
+                    with clock("gp"):  # K, (K + U)^-1
+                        posterior = fit_posterior(context, kernel, explained, observations, output)
+                    output_models.append(OutputModel(graph, kernel, posterior))
             fitted = Fitted(
                 context=context,
                 model_fingerprint=model_fingerprint,
@@ -284,6 +322,7 @@ class GPEC(BaseEstimator):
         *,
         attribution: Literal["explainer", "posterior"] = "explainer",
         confidence_level: float = 0.95,
+        keep_similar: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Explanation:
         """Algorithm 2: attributions of the rows ``X`` with their uncertainty.
@@ -299,6 +338,9 @@ class GPEC(BaseEstimator):
             are about *the value*: what the explainer would answer. ``e.statement()`` says it in full.
         confidence_level : float
             Level of the bounds.
+        keep_similar : bool
+            In mode "explain": keep the attributions of similar rows (``e.similar_values``), up to 512 MB of them.
+            Without them bounds are known at this level, 95% and 80% only.
         checkpoint : path, optional
             A folder in which blocks of rows are kept as they are done. If the call is interrupted, the same call goes
             on from there and gives the same result. Model, fit and rows are checked first. Delete the
@@ -311,30 +353,35 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
-        fitted.calibration.require_enough_calibration_rows(attribution, level)
-        Z = fitted.encode(X)
+        check_choice("keep_similar", keep_similar, (True, False))
+        fitted.require_level(attribution, level)
+        Z, labels = fitted.encode(X), row_labels(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
         with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
             execution = settings.execution(cache)
             with clock("explainer"):  # E
                 answer = explain_rows(fitted, Z, execution) if attribution == "explainer" else None
-            with clock("gp"):  # k (K + U)^-1 k
+            with clock("gp" if fitted.context.mode == "predict" else "similar rows"):  # k (K + U)^-1 k
                 rows = fitted.rows(Z, n_jobs=execution.n_jobs, outputs=fitted.similarity is not None)
                 if fitted.similarity is None:
                     found = latent_intervals(fitted, rows, answer, execution)
+                elif fitted.context.mode == "explain" and answer is not None:
+                    found = explained_intervals(
+                        fitted, fitted.similarity, Z, answer, level, execution, keep=keep_similar
+                    )
                 elif answer is None:
                     found = value_intervals(fitted, rows, execution)
                 else:
                     found = similar_row_intervals(fitted, fitted.similarity, rows, answer, execution)
         diagnostics = {
-            **{key: self.diagnostics_[key] for key in ("version", "seed", "noise", "unit", "settings")},
+            **{key: self.diagnostics_[key] for key in ("version", "seed", "mode", "noise", "unit", "settings")},
             "attribution": attribution,
             "model_rows": fitted.context.model.n_rows - rows_before,
             "seconds": clock.seconds,
             "clamped": found.n_clamped,
             "rows_resumed": cache.rows_used if cache is not None else {},
         }
-        return make_explanation(fitted, rows, found, level, row_labels(X), diagnostics)
+        return make_explanation(fitted, rows, found, level, labels, diagnostics)
 
     __call__ = explain
 
@@ -356,12 +403,85 @@ class GPEC(BaseEstimator):
             A folder in which blocks of rows are kept as they are done, as for :meth:`explain`.
         """
         fitted = self._require_fitted()
+        if fitted.context.mode == "explain":
+            warnings.warn(
+                "There is nothing to calibrate: in mode 'explain' the explainer is run on all similar rows, and the "
+                "intervals are exact for each row.",
+                CalibrationWarning,
+                stacklevel=2,
+            )
+            return self
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
         with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache:
             calibration = calibrate_on(fitted, Z, given, settings.execution(cache))
         self._fitted = replace(fitted, calibration=calibration)
+        return self
+
+    def cost(self, X: Any) -> pd.DataFrame:
+        """What ``fit``, ``calibrate`` and ``explain`` cost for the rows ``X``, before they run.
+
+        Explainer runs and model rows follow from the settings. Seconds follow from a short timing: model and explainer
+        are run on 1, 4, 16, ... rows of ``X`` until this takes 0.2 seconds, at most on 1,000 rows. It leaves no trace:
+        this object stays as it is, fitted or not.
+
+        Parameters
+        ----------
+        X : rows
+            If this object is not fitted, rows as for :meth:`fit`. If it is, rows to explain or to calibrate on.
+
+        Returns
+        -------
+        DataFrame
+            One line for each step of ``fit`` and for all of it, "fit: total", or what it has cost if it is done; then
+            "calibrate" and "explain" for all rows of ``X``. Mode "explain" needs no calibration: 0. Columns:
+
+            - ``explainer_runs``: rows explained, counted in each run of ``noise="resample"``.
+            - ``model_rows``: rows that the model predicts; missing if the explainer does not tell, as functions do not.
+              Those of the boundary are about right; too many if the model predicts one class only.
+            - ``seconds`` of model and explainer with ``n_jobs`` threads. The Gaussian process of mode "predict" takes
+              seconds more, and minutes with thousands of explained rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> import gpec
+        >>> X, y = load_iris(return_X_y=True)
+        >>> g = gpec.GPEC(LogisticRegression().fit(X, y == 2), n_explained=50, background=20, random_state=0)
+        >>> g.cost(X)[["explainer_runs", "model_rows"]]
+                        explainer_runs  model_rows
+        fit: draw                    0         190
+        fit: boundary                0        8485
+        fit: explainer              50       12451
+        fit: kernel                  0          50
+        fit: check                  40       10881
+        fit: total                  90       32057
+        calibrate                  300       78096
+        explain                    150       38944
+        """
+        settings = Settings.of(self.get_params(deep=False))
+        if "_fitted" in vars(self):
+            return cost_of_fitted(self._fitted, self.diagnostics_, self._fitted.encode(X), settings.n_jobs)
+        seed = make_seed(deepcopy(settings.random_state))  # a generator must not move on
+        return cost_of_unfitted(check_fit_inputs(self.model, settings, seed, X, None, None, None), settings.n_jobs)
+
+    def sample_boundary(self) -> Self:
+        """Sample the decision boundary, or level sets, if ``fit`` did not need it; ``boundary_`` has the points.
+
+        Raises
+        ------
+        BoundaryNotFoundError
+            If the model predicts only one class for the rows of ``fit``; ``threshold`` may be too high or too low.
+        """
+        fitted = self._require_fitted()
+        if fitted.boundary is None:
+            context = fitted.context
+            sampler = make_sampler(self.boundary, context.schema, context.model.kind)
+            execution = Settings.of(self.get_params(deep=False)).execution()
+            found = sample_boundary(context, sampler, fitted.pool, fitted.model_fingerprint, execution)
+            self._keep(replace(fitted, boundary=found))
         return self
 
     def similar_rows(self, X: Any) -> Any:
@@ -392,6 +512,7 @@ class GPEC(BaseEstimator):
             A mean width at which to stop, in units of the attributions; rows are explained ten at a time until then.
         """
         fitted = self._require_fitted()
+        fitted.require_prediction("refine")
         execution = Settings.of(self.get_params(deep=False)).execution()
         check_count("n", n)
         if target is not None:
@@ -440,7 +561,12 @@ class GPEC(BaseEstimator):
         saved = from_state(SavedGPEC, archive.read(path, _KIND, max_bytes), f"{path}: GPEC")
         fitted = saved.fitted
         try:
-            parameters = {**replacement_parameters(fitted), **fitted.settings, "random_state": fitted.seed}
+            parameters = {
+                **replacement_parameters(fitted),
+                **fitted.settings,
+                "mode": fitted.mode,
+                "random_state": fitted.seed,
+            }
             if explainer is not None:
                 parameters["explainer"] = explainer
             if similar is not None:
@@ -450,7 +576,8 @@ class GPEC(BaseEstimator):
                 settings = Settings.of(g.get_params(deep=False))
             except GPECError as error:
                 raise CorruptFileError(f"{path}: GPEC.fitted.settings cannot be used: {str(error)[:300]}") from error
-            archive.require_memory(path, 24 * len(fitted.observations.rows) ** 2, max_bytes)  # of the covariance
+            n = len(fitted.observations.rows)
+            archive.require_memory(path, 24 * n * min(n, LARGEST_RANK), max_bytes)  # of the covariance
             g._keep(restore(fitted, model, settings))
         except GPECError:
             raise
@@ -476,10 +603,12 @@ class GPEC(BaseEstimator):
     def _keep(self, fitted: Fitted) -> None:
         context, output_models, seen = fitted.context, fitted.output_models, fitted.observations
         self._fitted = fitted
-        self.boundary_ = fitted.boundary
+        learned = {"boundary": (fitted.boundary,)}
         for name in ("graph", "kernel", "posterior"):
-            each = tuple(getattr(output_model, name) for output_model in output_models)
-            setattr(self, f"{name}_", each if len(each) > 1 else each[0])
+            learned[name] = tuple(getattr(output_model, name) for output_model in output_models)
+        for name, each in learned.items():
+            if each and each[0] is not None:
+                setattr(self, f"{name}_", each if len(each) > 1 else each[0])
         self.X_explained_ = context.schema.decode(seen.rows)
         self.explained_weights_ = seen.sample.weights.copy()
         # copies: what users do with them must not reach a later fit
@@ -490,7 +619,13 @@ class GPEC(BaseEstimator):
         if context.schema.labels is not None:
             self.feature_names_in_ = np.array(context.schema.names, dtype=object)
 
+    def __getattr__(self, name: str) -> Any:
+        """Say why a fitted GPEC lacks something that others have; called only for attributes that do not exist."""
+        if "_fitted" in vars(self) and name in _WAYS:
+            raise MissingPartError(f"This fit has no {name}; {_WAYS[name]}.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def _require_fitted(self) -> Fitted:
-        if not hasattr(self, "_fitted"):
+        if "_fitted" not in vars(self):
             raise NotFittedError("This GPEC is not fitted yet; call fit(X) first.")
         return self._fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from gpec.typing import FloatArray
 __all__ = ["Explanation"]
 
 # Arrays with the axes (row, feature[, output]), and those that lack the feature axis.
-_FULL = ("values", "boundary_variance", "noise_variance", "explainer_variance")
+_FULL = ("values", "model_variance", "noise_variance", "explainer_variance")
 _BY_ROW = ("base_values", "predictions")
 
 _WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
@@ -56,7 +57,7 @@ def _names_of(names: Any, state: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Feature attributions and how far each can be trusted.
+    """Feature attributions and how far each holds.
 
     Shapes are ``(n, d)`` for two classes, where attributions are for ``classes_[1]``, and for a regressor, and
     ``(n, d, c)`` for several classes.
@@ -66,8 +67,8 @@ class Explanation:
     ----------
     values : array
         The attributions: the explainer's own, or the posterior mean.
-    boundary_variance, noise_variance : array
-        Uncertainty from the model's decision boundary and from the explainer's noise; their sum is ``variance``.
+    model_variance, noise_variance : array
+        The two parts of ``variance``: that the model gives similar rows other answers, and the explainer's noise.
     explainer_variance : array or None
         The explainer's own variance at these rows.
     base_values : array or None
@@ -99,7 +100,7 @@ class Explanation:
     """
 
     values: Annotated[FloatArray, _WHOLE]
-    boundary_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
+    model_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
     noise_variance: Annotated[FloatArray, _WHOLE, _VARIANCE]
     explainer_variance: Annotated[FloatArray, _WHOLE, _VARIANCE] | None
     base_values: Annotated[FloatArray, Shape("row", "output")] | None
@@ -128,12 +129,27 @@ class Explanation:
     @property
     def variance(self) -> FloatArray:
         """Expected squared change among similar rows, or the variance of the value or of the latent explanation."""
-        return self.boundary_variance + self.noise_variance
+        return self.model_variance + self.noise_variance
+
+    @property
+    def boundary_variance(self) -> FloatArray:
+        """Earlier name of ``model_variance``, with a FutureWarning."""
+        warnings.warn("boundary_variance is now called model_variance.", FutureWarning, stacklevel=2)
+        return self.model_variance
 
     @property
     def promise(self) -> str:
         """What the intervals promise: "similar rows", "value", or "latent", the paper's, which promises no coverage."""
         return self.rule.promise
+
+    @property
+    def similar_values(self) -> FloatArray | None:
+        """Attributions of the similar rows of each row, ``(n, K, d)`` or ``(n, K, d, c)``.
+
+        None unless they were explained (``mode="explain"``) and kept.
+        """
+        similar: FloatArray | None = getattr(self.rule, "similar", None)
+        return None if similar is None else np.moveaxis(similar, -1, 1 if "row" in self.axes else 0)
 
     @property
     def std(self) -> FloatArray:
@@ -159,8 +175,18 @@ class Explanation:
         return self.rule.bounds(self.values, self.std, level)
 
     def statement(self, level: float | None = None) -> str:
-        """What the intervals promise and how that was checked, in one sentence."""
+        """What the intervals promise and how that was checked, in plain sentences."""
         return self.rule.statement(self.confidence_level if level is None else check_level(level))
+
+    @property
+    def firmness(self) -> trust.Words:
+        """Whether each sign is "firm", "likely" or "unclear"; see :func:`gpec.intervals.firmness`."""
+        return trust.firmness(self)
+
+    @property
+    def firm_share(self) -> FloatArray:
+        """The part of each row's attribution, by size, whose sign is firm; see :func:`gpec.intervals.firm_share`."""
+        return trust.firm_share(self)
 
     @property
     def sign_certainty(self) -> FloatArray:
@@ -171,9 +197,10 @@ class Explanation:
         """Probability that a feature is among the ``k`` largest in size; see :func:`gpec.intervals.rank_certainty`."""
         return trust.rank_certainty(self, k)
 
-    def trust(self, reference: Explanation | None = None) -> trust.Words:
-        """How far to trust each attribution: "high", "medium" or "low"; see :func:`gpec.intervals.trust_levels`."""
-        return trust.trust_levels(self, reference)
+    def trust(self) -> trust.Words:
+        """Earlier name of ``firmness``, with a FutureWarning."""
+        warnings.warn("trust() is deprecated: use firmness, whose words it returns.", FutureWarning, stacklevel=2)
+        return self.firmness
 
     def __len__(self) -> int:
         return len(self.values)
@@ -244,7 +271,7 @@ class Explanation:
         columns["value"] = np.ravel(self.values)
         columns["lower"], columns["upper"] = (np.ravel(bound) for bound in self.interval())
         columns["std"] = np.ravel(self.std)
-        columns["boundary_variance"] = np.ravel(self.boundary_variance)
+        columns["model_variance"] = np.ravel(self.model_variance)
         columns["noise_variance"] = np.ravel(self.noise_variance)
         return pd.DataFrame(columns)
 
@@ -266,6 +293,8 @@ class Explanation:
         """
         import shap
 
+        if not self.axes:
+            raise InputError("shap has no explanation of a single number; convert its row, e[row].to_shap().")
         lower, upper = self.interval()
         base = self.base_values
         if base is None:
@@ -286,8 +315,9 @@ class Explanation:
     ) -> None:
         """Write a report: one HTML file that opens in any browser without a network.
 
-        It says what the intervals promise, shows the global picture, the most and the least trustworthy rows and a
-        table of rows to search, and for each row its waterfall, the parts of its variance and its similar rows.
+        It says what the intervals promise, shows the global picture, the rows with the smallest and the largest firm
+        share and a table of rows to search, and for each row its waterfall, the parts of its variance and its similar
+        rows.
 
         Parameters
         ----------

@@ -1,24 +1,33 @@
 """The page, served on a free port of this machine."""
 
+import queue
 import re
 import threading
 from contextlib import contextmanager
+from socketserver import BaseServer
+from unittest import mock
 
-from gpec.app import make_app
-from gpec.app._server import serve
+from gpec.app import run
 
 
 @contextmanager
 def served(files=(), host="127.0.0.1", names=()):
     """The address of the page while it is served."""
-    with serve(make_app(files).server, host, 0, names) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    servers, serve_forever = queue.Queue(), BaseServer.serve_forever
+
+    def noted(server):
+        servers.put(server)
+        serve_forever(server, poll_interval=0.05)
+
+    thread = threading.Thread(target=run, args=(files,), kwargs={"host": host, "host_names": names, "port": 0})
+    with mock.patch.object(BaseServer, "serve_forever", noted):
         thread.start()
-        try:
-            yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+        server = servers.get(timeout=60)
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
 
 
 class Callbacks:

@@ -1,18 +1,23 @@
 """The page in a real browser: sliders moved, the map clicked, files opened, numbers seen to change."""
 
+import re
 import time
 
 import numpy as np
 import pytest
-from page_helpers import served
+from page_helpers import Callbacks, served
 
 import browser_helpers
 from browser_helpers import console_errors, resize, wait_for
 from explanation_helpers import explanation
-from gpec.app._surface import Controls, surface_of
+from gpec.app import make_app
 
 pytestmark = browser_helpers.BROWSER
 SCRIPT = "<script>document.title='owned'</script>"
+START = {
+    "dataset": "sine", "model": "network", "meaning": "paper", "feature": 0, "added": [], "hold": [], "lam": 0.0,
+    "rho": 1.0, "n_boundary": 200, "regularisation": 1.0, "noise": 0.02, "step": 0.5,
+}  # fmt: skip
 WIDTHS = "return document.documentElement.scrollWidth"
 
 
@@ -61,8 +66,9 @@ def changed(driver, name, before):
 
 
 def test_it_starts_with_what_the_controls_say(playground):
-    median = surface_of(Controls()).median_width(0)
-    assert float(text(playground, "median-width")) == pytest.approx(median, rel=0.01)
+    _, answer = Callbacks(make_app()).call("..surface.figure", START)
+    (median,) = re.findall(r'"children": ?"([\d.]+)", ?"id": ?"median-width"', answer)
+    assert text(playground, "median-width") == median
     assert text(playground, "n-points") == "200"
     assert console_errors(playground) == []
 
@@ -80,10 +86,10 @@ def test_a_slider_changes_the_numbers(playground, slider):
 def test_similar_rows_and_their_step(playground):
     before = text(playground, "median-width")
     choose(playground, "meaning", "similar rows")
-    wait_for(playground, lambda d: "inside the row's interval" in text(d, "statement"))
+    wait_for(playground, lambda d: "inside the first row's interval" in text(d, "statement"))
     before = changed(playground, "median-width", before)
     press(playground, "step", "ARROW_RIGHT", 3)
-    wait_for(playground, lambda d: "0.8 of the way" in text(d, "statement"))
+    wait_for(playground, lambda d: "80% of the way" in text(d, "statement"))
     assert float(changed(playground, "median-width", before)) > 0
     assert console_errors(playground) == []
 
@@ -158,7 +164,7 @@ def saved(tmp_path):
     deviation = np.linspace(0.01, 3.0, n)[:, None] * np.ones(3)
     path = tmp_path / "thirty.gpec"
     explanation(
-        n=n, values=np.ones((n, 3)) * [0.3, -0.2, 0.1], boundary_variance=deviation**2, noise_variance=np.zeros((n, 3)),
+        n=n, values=np.ones((n, 3)) * [0.3, -0.2, 0.1], model_variance=deviation**2, noise_variance=np.zeros((n, 3)),
         feature_names=[SCRIPT, "b", "c"], row_names=np.array([f"person-{i}" for i in range(n)]),
     ).save(path)  # fmt: skip
     return path
@@ -175,23 +181,19 @@ def names(driver):
     return [cell.text for cell in driver.find_elements("css selector", "table.rows td.name")]
 
 
-def test_a_file_is_read_filtered_sorted_and_compared(driver, page, saved):
+def test_a_file_is_read_searched_sorted_and_compared(driver, page, saved):
     open_file(driver, page, saved)
     wait_for(driver, lambda d: len(names(d)) == 20)
-    assert names(driver)[-1] != "person-0"  # the least trustworthy come first
+    assert names(driver)[-1] != "person-0"  # the smallest firm share comes first
     assert "promises no coverage" in text(driver, "file-about")
-    pick_from(driver, "order", "most trustworthy first")
+    pick_from(driver, "order", "largest firm share first")
     wait_for(driver, lambda d: names(d)[0] == "person-0")
     driver.find_element("id", "later").click()
     wait_for(driver, lambda d: len(names(d)) == 10)
     driver.find_element("id", "search").send_keys("person-1")
     wait_for(driver, lambda d: len(names(d)) == 11)  # 1, 10 to 19
-    choose(driver, "levels", "low trust")
-    wait_for(driver, lambda d: 0 < len(names(d)) < 11)
     driver.find_elements("css selector", ".pick")[0].click()
     wait_for(driver, lambda d: "row person-1" in text(d, "comparison"))
-    choose(driver, "levels", "low trust")
-    wait_for(driver, lambda d: len(names(d)) == 11)
     driver.find_elements("css selector", ".pick")[-1].click()
     wait_for(driver, lambda d: len(d.find_elements("css selector", ".compared thead th")) == 3)
     wait_for(driver, lambda d: len(d.find_elements("css selector", "#bars .trace.bars")) == 2)
@@ -206,14 +208,24 @@ def test_a_file_is_read_filtered_sorted_and_compared(driver, page, saved):
     assert console_errors(driver) == []
 
 
+def test_a_file_named_on_the_command_line_is_listed(driver, saved):
+    with served([saved]) as address:
+        driver.get(address)
+        wait_for(driver, lambda d: d.find_elements("css selector", "#page label"))
+        choose(driver, "page", "Your data")
+        wait_for(driver, lambda d: len(names(d)) == 20)
+        assert not driver.find_element("id", "output").is_displayed()
+        assert console_errors(driver) == []
+
+
 def test_a_fit_is_shown_without_its_model(driver, page, make, X, tmp_path):
     path = tmp_path / "fit.gpec"
     make().fit(X).save(path)
     open_file(driver, page, path)
     wait_for(driver, lambda d: len(names(d)) == 20)
     assert "gpec explain DATA --fitted fit.gpec --model MODEL" in text(driver, "file-about")
-    assert not driver.find_element("id", "levels").is_displayed()
-    assert not driver.find_elements("css selector", "table.rows .level")
+    assert not driver.find_element("id", "order").is_displayed()
+    assert {cell.text for cell in driver.find_elements("css selector", "table.rows td.firm")} == {""}
     driver.find_elements("css selector", ".pick")[0].click()
     wait_for(driver, lambda d: "noise ± 0" in text(d, "comparison"))
     assert console_errors(driver) == []

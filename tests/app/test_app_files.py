@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import gpec
-from archive_helpers import document, sealed
+from archive_helpers import FIRST_LINE, document, sealed
 from explanation_helpers import CLASSES, explanation
 from gpec._numbers import number
 from gpec.app import _files
@@ -17,9 +16,7 @@ from gpec.app._drawing import plain
 from gpec.app._files import FileCache, read_file
 from gpec.app._rows import rows_table, selected_rows
 from gpec.errors import CorruptFileError, GPECError, InputError
-from gpec.runtime import archive
-
-ALL = ["high", "medium", "low"]
+from gpec.similar import MeasurementError
 
 
 @pytest.fixture
@@ -82,6 +79,23 @@ def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
     assert facts["Explained rows"] == "25"
 
 
+@pytest.mark.parametrize("similar", ["auto", MeasurementError({0: 0.5})], ids=["fixed", "random"])
+def test_a_fit_in_mode_explain(make_exact, X, tmp_path, similar):
+    path = tmp_path / "fit.gpec"
+    g = make_exact(similar=similar).fit(X)
+    g.save(path)
+    file = read_file(path, "fit.gpec")
+    facts = dict(file.facts)
+    assert facts["Mode"] == "explain"
+    assert not {"Boundary points", "kernel", "n_boundary", "n_explained", "lam"} & set(facts)
+    (promise,) = file.statements[1:-1]
+    assert "so this is exact for each row" in promise
+    own = g.explain(X[:1]).statement()
+    for count in (", 10 for each row,", ", which comes from 39 such rows"):
+        own = own.replace(count, "")
+    assert promise == own  # how many similar rows there are, only the rows tell
+
+
 def test_a_fit_of_a_regressor_has_no_class(make_auto, models, X, tmp_path):
     path = tmp_path / "fit.gpec"
     make_auto(models.curved, model_output="value").fit(X).save(path)
@@ -122,7 +136,7 @@ def test_a_pickle_is_not_run(tmp_path):
     inside = sealed(
         document({"dict": {"values": {"array": 0}}}, [["|O", [1], "C", len(pickled)]], "Explanation"), pickled
     )
-    for content in (pickled, inside[archive._LINE :], inside):
+    for content in (pickled, inside[FIRST_LINE:], inside):
         with pytest.raises(GPECError, match=r"evil\.gpec"):
             FileCache().open_upload(uploaded(content), "evil.gpec")
     assert not mark.exists()
@@ -145,7 +159,7 @@ def test_damaged_files_give_a_sentence(saved):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"boundary_variance": np.zeros((5, 2))},
+        {"model_variance": np.zeros((5, 2))},
         {"feature_names": ["one"]},
         {"data": np.zeros((4, 3))},
         {"row_names": np.array(["a"])},
@@ -227,37 +241,36 @@ def has_intervals(tmp_path, firm):
     deviation = np.column_stack((np.full(len(firm), 1e-6), np.full(len(firm), 10.0)))
     path = tmp_path / "judged.gpec"
     explanation(
-        n=len(firm), d=2, values=values, boundary_variance=deviation**2, noise_variance=np.zeros_like(values),
+        n=len(firm), d=2, values=values, model_variance=deviation**2, noise_variance=np.zeros_like(values),
         data=np.column_stack((np.arange(len(firm)) * 1.5, np.array(["Ann", "Bob", "Cy", "Di", "Ed"], dtype=object))),
         feature_names=["age", "name"],
     ).save(path)  # fmt: skip
     return read_file(path, "judged.gpec")
 
 
-def test_rows_are_sorted_by_trust(tmp_path):
+def test_rows_are_sorted_by_firm_share(tmp_path):
     file = has_intervals(tmp_path, [0.6, 1.0, 0.2, 0.98, 0.0])
     np.testing.assert_allclose(file.firm, [0.6, 1.0, 0.2, 0.98, 0.0], atol=1e-9)
-    assert gpec.intervals.trust.row_levels(file.firm).tolist() == ["medium", "high", "low", "high", "low"]
-    assert selected_rows(file, 0, "", ALL, "least").tolist() == [4, 2, 0, 3, 1]
-    assert selected_rows(file, 0, "", ALL, "most").tolist() == [1, 3, 0, 2, 4]
-    assert selected_rows(file, 0, "", ["high", "medium"], "file").tolist() == [0, 1, 3]
+    assert selected_rows(file, 0, "", "least").tolist() == [4, 2, 0, 3, 1]
+    assert selected_rows(file, 0, "", "most").tolist() == [1, 3, 0, 2, 4]
+    assert selected_rows(file, 0, "", "file").tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(InputError, match="order='upside down' is not one of"):
-        selected_rows(file, 0, "", ALL, "upside down")
+        selected_rows(file, 0, "", "upside down")
 
 
 @pytest.mark.parametrize(
     ("text", "found"), [("bob", [1]), ("age=4.5", [3]), ("NAME=cy age=3", [2]), ("nobody", []), ("  ", [0, 1, 2, 3, 4])]
 )
 def test_rows_are_searched_by_all_words(tmp_path, text, found):
-    assert selected_rows(has_intervals(tmp_path, [0.5] * 5), 0, text, ALL, "file").tolist() == found
+    assert selected_rows(has_intervals(tmp_path, [0.5] * 5), 0, text, "file").tolist() == found
 
 
-def test_classes_have_their_own_trust(saved):
+def test_classes_have_their_own_firm_shares(saved):
     file = read_file(saved(classes=4), "x")
     assert file.outputs == CLASSES
     e, firm = file.of_output(2)
     assert e.shape == (5, 3)
-    np.testing.assert_array_equal(firm, gpec.intervals.trust.firm_share(explanation(classes=4)[:, :, 2]))
+    np.testing.assert_array_equal(firm, explanation(classes=4)[:, :, 2].firm_share)
 
 
 def test_bars_and_table_show_the_numbers():

@@ -184,6 +184,7 @@ TREES = {
     "rare_class": "boosted",
     "ties": "forest",
     "missing": "boosted",
+    "categories": "boosted",
 }
 MAKERS = {
     maker.__name__: cache(maker)

@@ -27,7 +27,7 @@ BRUTE = 4  # explained rows that are compared with brute force
 EXPLAINERS = {
     "exact": "exact",
     "kernelshap": "kernelshap",
-    "tree": "tree",
+    "tree": TreeShap(link="identity"),
     "shapley_sampling": ShapleySampling(200),
     "lime": Lime(200),
     "bayeslime": "bayeslime",
@@ -175,7 +175,7 @@ def test_additivity(name, explainer):
 
 
 def dense(K, k, diagonal, y, u, s, g):
-    """Mean, variance and its boundary part, as Eq. 2 has them with an unknown mean and a nugget, for one feature."""
+    """Mean, variance and its model part, as Eq. 2 has them with an unknown mean and a nugget, for one feature."""
     N, ones = len(K), np.ones(len(K))
 
     def variance(noise):
@@ -233,8 +233,8 @@ def test_posterior(name, explainer):
         atol = slack * np.sqrt(unit) + 1e-8 * np.abs(Y[:, :, c]).max()
         np.testing.assert_allclose(outputs(e.values)[:, :, c], mean, atol=atol)
         np.testing.assert_allclose(outputs(e.variance)[:, :, c], total, atol=10 * slack * unit)
-        np.testing.assert_allclose(outputs(e.boundary_variance)[:, :, c], boundary, atol=10 * slack * unit)
-    assert (e.boundary_variance >= 0).all()
+        np.testing.assert_allclose(outputs(e.model_variance)[:, :, c], boundary, atol=10 * slack * unit)
+    assert (e.model_variance >= 0).all()
     assert (e.noise_variance >= 0).all()
 
 
@@ -249,7 +249,7 @@ def test_the_sum_is_known_of_additive_explainers():
 # The same answers again
 
 
-PARTS = ("values", "boundary_variance", "noise_variance", "lower", "upper")
+PARTS = ("values", "model_variance", "noise_variance", "lower", "upper")
 
 
 def assert_same(a, b, *, exactly):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
+import gpec
 from gpec.boundary import BisectionSampler, BoundarySample
 from gpec.data import Schema
 from gpec.models import Model
@@ -81,6 +82,13 @@ class Recorder:
 def draw(model, X, n=100, *, sampler=None, seed=0, **options) -> BoundarySample:
     sampler = BisectionSampler() if sampler is None else sampler
     return sampler.sample(model, X, n, random_state=seed, progress=False, **options)
+
+
+def fitted_boundary(boundary, model, X, **parameters) -> BoundarySample:
+    """The boundary of a fit that is given this one."""
+    small = {"n_boundary": 20, "n_explained": 12, "background": 5, "random_state": 0, "progress": False}
+    explainer = lambda rows: np.zeros(rows.shape)  # noqa: E731
+    return gpec.GPEC(model, explainer, boundary=boundary, **{**small, **parameters}).fit(X).boundary_
 
 
 def judge(model, X, **options) -> Model:

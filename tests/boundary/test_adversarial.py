@@ -392,5 +392,54 @@ def test_parameters_survive_cloning():
     assert clone(sampler).get_params() == sampler.get_params()
 
 
+def test_500_rows_of_each_class_are_attacked_unless_told():
+    rows = np.random.default_rng(0).normal(size=(1_400, 2))
+    found = sample(linear_module([3.0, 1.0]), rows, AdversarialSampler(), 50, model_output="logit")
+    assert found.attacks.attempts == 2 * 500
+
+
 def test_report():
     assert AttackReport((0.1, 0.2), (3, 4), 10).failures == 3
+
+
+# A network that is undecided in a whole region, as rectifiers make it
+
+
+class Disc(nn.Module):
+    """The logit is positive within the unit circle, and exactly 0 outside: class 0, by a tie."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(5.0))
+
+    def forward(self, x):
+        return self.slope * torch.relu(1 - (x**2).sum(dim=1, keepdim=True))
+
+
+def rows_and_partners(n=200):
+    rng = np.random.default_rng(0)
+    angle, inside = rng.uniform(0, 2 * np.pi, n), rng.uniform(-0.5, 0.5, (n, 2))
+    return rng.uniform(1.2, 1.9, n)[:, None] * np.column_stack((np.cos(angle), np.sin(angle))), inside
+
+
+def test_partners_that_come_nearer_do_not_stop_at_a_tie():
+    rows, partners = rows_and_partners()
+    model = judge(Disc(), np.concatenate((rows, partners)), model_output="logit")
+    np.testing.assert_array_equal(model.labels(np.concatenate((rows, partners))), np.repeat([0, 1], len(rows)))
+    attacked = AttackedModule(model, np.full(2, -2.0), np.full(2, 2.0))
+    away = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -1.0)
+    found = attacked.approach(rows, *away, partners, 5)
+    assert (model.labels(found) == 1).all()
+    before, after = (np.linalg.norm(to - rows, axis=1) for to in (partners, found))
+    assert (after <= before).all()
+    nearest = np.linalg.norm(rows, axis=1) - 1
+    assert (after >= nearest - 1e-6).all()
+    assert np.median(after / nearest) < 1.1
+
+
+def test_no_partner_is_lost_to_a_tie():
+    rows, inside = rows_and_partners()
+    sampler = AdversarialSampler(100, 10, bounds=(-2, 2))
+    found = sample(Disc(), np.concatenate((rows, inside)), sampler, model_output="logit")
+    np.testing.assert_allclose(np.linalg.norm(found.points, axis=1), 1.0, atol=1e-5)
+    assert len(found) == sum(found.attacks.successes)

@@ -23,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from gpec.boundary import BisectionSampler
-from gpec.boundary._search import Paths
 from gpec.data import Schema
 from gpec.errors import FewBoundaryPointsWarning
 
@@ -124,30 +123,6 @@ def test_pairs_that_differ_in_many_categories():
     # Some log2(4 * 20) steps and 4 rows to check: no pair is lost and nothing is taken for a sliver.
     # A point found twice costs a second round.
     assert min(spent) <= 60 + 64 * 12
-
-
-def test_path_switches_one_category_at_a_time():
-    rng = np.random.default_rng(0)
-    X = np.column_stack((rng.normal(size=80), rng.integers(0, 3, (80, 5)).astype(float)))
-    schema, Z = Schema.learn(X, categorical_features=[1, 2, 3, 4, 5])
-    A, B = Z[:40], Z[40:]
-    paths, every = Paths(schema, A, B, np.random.default_rng(1)), np.arange(40)
-    times = np.linspace(0, 1, 2001)
-    walk = np.stack([paths.at(np.full(40, t), every) for t in times])
-    np.testing.assert_array_equal(walk[0], A)
-    np.testing.assert_array_equal(walk[-1], B)
-    np.testing.assert_allclose(walk[:, :, 0], (1 - times[:, None]) * A[:, 0] + times[:, None] * B[:, 0], atol=1e-12)
-    switches = (np.diff(walk[:, :, 1:], axis=0) != 0).sum(axis=0)
-    np.testing.assert_array_equal(switches, A[:, 1:] != B[:, 1:])  # each differing column once, the others never
-    for pair in every:
-        moments = np.flatnonzero((np.diff(walk[:, pair, 1:], axis=0) != 0).any(axis=1))
-        assert len(moments) == switches[pair].sum()  # never two at once
-        if len(moments) > 1:  # and no bracket that is short enough holds two
-            assert np.diff(times[moments]).min() > paths.longest_step[pair]
-    first = [(np.diff(walk[:, pair, 1:], axis=0) != 0).any(axis=1).argmax() for pair in every]
-    assert len(set(first)) > 20  # at random positions
-    leading = {int((np.diff(walk[:, k, 1:], axis=0) != 0)[first[k]].argmax()) for k in every if switches[k].any()}
-    assert leading == {0, 1, 2, 3, 4}  # in random order
 
 
 def test_categories_of_an_array():

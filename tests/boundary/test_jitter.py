@@ -6,9 +6,8 @@ from boundary_helpers import Recorder, draw, gauss, plane
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from gpec.boundary._jitter import Jitter
 from gpec.data import Schema
-from gpec.models import Model
+from gpec.errors import ModelCallError
 
 RNG = np.random.default_rng(0)
 N = 1_000
@@ -40,10 +39,37 @@ COLUMNS = {
 }
 
 
-def jittered(Z, seed=0, unit=1.0, standardize=True, way=1):
-    jitter = Jitter(Schema.learn(Z, standardize=standardize)[0], Z, unit)
-    jitter.way *= way
-    return jitter.moved(Z, np.random.default_rng(seed))
+def paired(model, Z, seed=0, **options):
+    """The rows as they are paired, in the order of ``Z``, and the number of rows asked about before.
+
+    Of many rows these are the first 16,384, which the model gets at once.
+
+    A further column, which the model does not see, holds their numbers.
+    """
+    before, found = [], []
+
+    def recorded(rows):
+        if len(rows) == min(len(Z), 16_384):
+            found.append(rows.copy())
+            raise RuntimeError("that is enough")
+        before.append(len(rows))
+        return model(rows[:, :-1])
+
+    with pytest.raises(ModelCallError, match="that is enough"):
+        draw(recorded, np.column_stack((Z, np.arange(len(Z)))), seed=seed, **options)
+    rows = found[0][np.argsort(found[0][:, -1])]
+    return rows[:, :-1], np.rint(rows[:, -1]).astype(int), sum(before)
+
+
+def jittered(Z, way=1, **options):
+    """Rows as a model moves them that changes where they move up (``way=-1``), or nowhere."""
+    values = [np.unique(column) for column in Z.T]
+
+    def jumps(rows):
+        ranks = [np.searchsorted(known, column) for known, column in zip(values, rows.T, strict=True)]
+        return 0.4 + 0.2 * (np.sum(ranks, axis=0) % 2)
+
+    return paired(jumps if way == -1 else lambda rows: np.full(len(rows), 0.4), Z, **options)[0]
 
 
 @pytest.mark.parametrize("way", [1, -1], ids=["up", "down"])
@@ -88,14 +114,11 @@ def test_rows_keep_their_predicted_class(name, kind):
     Z = np.column_stack((COLUMNS[name], COLUMNS["ties"], gauss(N, 1, seed=3)))
     rank = np.argsort(np.argsort(Z[:, 0]))
     y = ((rank * 7 // N) % 2 ^ (Z[:, 1] > 1) ^ (Z[:, 2] > 1)).astype(int)
-    trees, schema = fitted(kind, Z, y), Schema.learn(Z)[0]
-    model = Model(trees.predict_proba, schema)
-    jitter = Jitter(schema, Z, 1.0)
-    jitter.choose_way(model, np.random.default_rng(1).permutation(Z))
+    trees = fitted(kind, Z, y)
     for seed in range(3):
-        lost = model.labels(jitter.moved(Z, np.random.default_rng(seed))) != model.labels(Z)
+        moved = paired(trees.predict_proba, Z, seed)[0]
         # the threshold of an extra tree lies anywhere between two values
-        assert lost.mean() <= (0.02 if kind == "extra trees" else 0.0)
+        assert (trees.predict(moved) != trees.predict(Z)).mean() <= (0.02 if kind == "extra trees" else 0.0)
 
 
 STEPS = {
@@ -113,63 +136,61 @@ def test_the_model_chooses_the_way_of_each_column(first, second):
     (one, way_of_one), (two, way_of_two) = STEPS[first], STEPS[second]
     Z = np.column_stack((RNG.integers(-3, 4, (200, 2)).astype(float), np.zeros(200), np.tile([0.0, 1.0], 100)))
     Z[::50, 0] = np.nan
-    schema = Schema.learn(Z, categorical_features=[3])[0]
-    model = Model(lambda rows: (0.4 + 0.2 * np.nan_to_num(one(rows[:, 0])) + 0.2 * two(rows[:, 1])).clip(0, 1), schema)
-    jitter = Jitter(schema, Z, 1.0)
-    jitter.choose_way(model, Z)
+
+    def model(rows):
+        return (0.4 + 0.2 * np.nan_to_num(one(rows[:, 0])) + 0.2 * two(rows[:, 1])).clip(0, 1)
+
+    moved, _, before = paired(model, Z, categorical_features=[3])
     # a smooth column goes along with the other one
     ways = {way_of_one if first != "is smooth" else way_of_two, way_of_two if second != "is smooth" else way_of_one}
-    if len(ways - {0}) == 1 and 0 not in ways:
-        np.testing.assert_array_equal(jitter.way, [*list(ways) * 2, 0, 0])
-        assert model.n_rows <= 3 * 128
-    else:
-        np.testing.assert_array_equal(jitter.way, [way_of_one, way_of_two, 0, 0])
-        assert model.n_rows <= 7 * 128
-    moved = jitter.moved(Z, np.random.default_rng(0))
-    np.testing.assert_allclose(model.probabilities(moved), model.probabilities(Z), atol=1e-3)
+    expected = [way_of_one, way_of_two]
+    if len(ways) == 1 and 0 not in ways:
+        expected = list(ways) * 2
+        assert before <= 3 * 128
+    assert before <= 8 * 128
+    step = np.nan_to_num(moved - Z)
+    np.testing.assert_array_equal(np.sign(step.min(axis=0)) + np.sign(step.max(axis=0)), [*expected, 0, 0])
+    np.testing.assert_array_equal(np.isnan(moved), np.isnan(Z))
+    np.testing.assert_allclose(model(moved), model(Z), atol=1e-3)
 
 
 def test_nothing_is_asked_where_nothing_can_move():
-    frame = np.tile([[0.0, 5.0], [1.0, 5.0]], (20, 1))
-    schema = Schema.learn(frame, categorical_features=[0])[0]
-    model = Model(lambda rows: rows[:, 0], schema)
-    jitter = Jitter(schema, frame, 1.0)
-    jitter.choose_way(model, frame)
-    assert model.n_rows == 0
-    np.testing.assert_array_equal(jitter.moved(frame, np.random.default_rng(0)), frame)
+    recorder = Recorder(lambda rows: rows[:, 0])
+    rows = np.tile([[0.0, 5.0], [1.0, 5.0]], (20, 1))
+    draw(recorder, rows, categorical_features=[0])
+    np.testing.assert_array_equal(np.sort(recorder.shown[0], axis=0), rows[:2])
 
 
 def test_few_rows_are_spent_on_many_columns():
     Z = gauss(300, 400)
-    schema = Schema.learn(Z)[0]
     jumpy = set(Z.ravel().tolist())
-    model = Model(lambda rows: np.isin(rows, list(jumpy)).mean(axis=1), schema)  # each value stands alone
-    jitter = Jitter(schema, Z, 1.0)
-    jitter.choose_way(model, Z)
-    assert not jitter.way.any()
-    assert model.n_rows <= 3 * 128 + 2 * 4_096
+    moved, _, before = paired(lambda rows: np.isin(rows, list(jumpy)).mean(axis=1), Z)  # each value stands alone
+    np.testing.assert_array_equal(moved, Z)
+    assert before <= 3 * 128 + 2 * 4_096
 
 
 def test_a_row_moves_by_at_most_a_thousandth_of_the_spread():
     Z = np.column_stack((np.repeat([0.0, 1e3, 2e3], 100), gauss(300, 1)))
-    schema = Schema.learn(Z)[0]
-    step = np.abs(jittered(Z) - Z) / schema.scale
-    assert 5e-4 < step[:, 0].max() <= 1e-3
-    raw = np.abs(jittered(Z, unit=50.0, standardize=False) - Z)
-    assert 0.025 < raw[:, 0].max() <= 0.05  # of a spread of 50
+    step = np.abs(jittered(Z) - Z)[:, 0].max() / Z[:, 0].std()
+    assert 5e-4 < step <= 1e-3
+    numbered = np.column_stack((Z, np.arange(300.0)))
+    offset = np.linalg.norm(numbered - np.median(numbered, axis=0), axis=1)
+    spread = np.median(offset[offset > 0]) / np.sqrt(3)
+    raw = np.abs(jittered(Z, standardize=False) - Z)[:, 0].max() / spread
+    assert 5e-4 < raw <= 1e-3
 
 
 def test_a_lesser_gap_on_either_side_counts():
     """The value next to an outlier does not move towards it."""
-    Z = np.array([[0.0], [1.0], [2.0], [1e6]])
-    moved = jittered(Z, standardize=False, unit=1e9)
-    assert 2.0 < moved[2, 0] <= 2.01
-    moved = jittered(-Z, standardize=False, unit=1e9, way=-1)
-    assert -2.0 > moved[2, 0] >= -2.01
+    Z = np.repeat([0.0, 1.0, 2.0, 1e6], 100)[:, None]
+    moved = jittered(Z, standardize=False)[Z[:, 0] == 2]
+    assert 2.0 < moved.min() < moved.max() <= 2.01
+    moved = jittered(-Z, way=-1, standardize=False)[Z[:, 0] == 2]
+    assert -2.0 > moved.max() > moved.min() >= -2.01
 
 
 def test_missing_values_stay_missing():
-    Z = gauss(50)
+    Z = gauss(300)
     Z[::3, 1] = np.nan
     moved = jittered(Z)
     np.testing.assert_array_equal(np.isnan(moved), np.isnan(Z))
@@ -178,9 +199,10 @@ def test_missing_values_stay_missing():
 
 def test_rows_outside_of_a_block_of_rows_count():
     """Neighbouring values are those of all rows, not of the rows that are moved together."""
-    Z = np.arange(1_000.0)[:, None]
-    moved = Jitter(Schema.learn(Z)[0], Z, 1e6).moved(Z[::100], np.random.default_rng(0))
-    assert (moved[:, 0] - Z[::100, 0] <= 0.01).all()
+    Z = np.arange(30_000.0)[:, None]
+    moved, numbers, _ = paired(lambda rows: np.full(len(rows), 0.4), Z)
+    assert len(moved) < len(Z)
+    assert 0 < (moved - Z[numbers]).max() <= 0.01
 
 
 # ---------------------------------------------------------------- in the search

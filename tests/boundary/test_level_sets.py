@@ -1,20 +1,19 @@
 """Level sets of regressors: points lie on them, jumps count, and units do not matter."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from boundary_helpers import W, assert_same_bits, gauss
+from boundary_helpers import W, assert_same_bits, fitted_boundary, gauss
 from sklearn.ensemble import RandomForestRegressor
 
 import gpec
+from archive_helpers import through_file
 from gpec.boundary import AdversarialSampler, BisectionSampler, BoundarySample, LevelSetSampler
-from gpec.boundary._registry import make_sampler
 from gpec.data import Schema
-from gpec.data._output_kind import Regression
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
-from gpec.runtime.state import from_state, to_state
 
 X = gauss(401)
 
@@ -90,11 +89,11 @@ def test_the_bits_are_the_same_again():
     assert_same_bits(sampled(linear), sampled(linear))
 
 
-def test_auto_means_level_sets_for_a_regressor():
-    schema, _ = Schema.learn(X)
-    assert type(make_sampler("auto", schema, Regression())) is LevelSetSampler
-    assert type(make_sampler("auto", schema)) is BisectionSampler
-    assert type(make_sampler("levels", schema)) is LevelSetSampler
+@pytest.mark.parametrize("name", ["auto", "levels"])
+def test_names_of_level_sets(name):
+    found = fitted_boundary(name, linear, X, n_boundary=60, model_output="value")
+    expected = sampled(linear)
+    assert_same_bits(found, replace(expected, n_model_rows=found.n_model_rows))
 
 
 # What is refused
@@ -142,7 +141,7 @@ def test_a_sample_belongs_to_its_model():
     for other in (lambda X: linear(X) + 5.0, lambda X: -linear(X), lambda X: X[:, 0]):
         with pytest.raises(ModelMismatchError, match="the predicted value does not pass its level across"):
             require(other)
-    assert_same_bits(from_state(BoundarySample, to_state(sample)), sample)
+    assert_same_bits(through_file(BoundarySample, sample), sample)
 
 
 def test_points_on_trust():

@@ -11,6 +11,7 @@ from boundary_helpers import (
     assert_same_bits,
     census,
     draw,
+    fitted_boundary,
     gauss,
     judge,
     plane,
@@ -18,14 +19,11 @@ from boundary_helpers import (
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from archive_helpers import from_tree, through_file, tree_of
 from gpec.boundary import AdversarialSampler, BisectionSampler, BoundarySample
-from gpec.boundary._registry import make_sampler
-from gpec.boundary._search import Paths
-from gpec.boundary._walk import walk
 from gpec.boundary.base import join
 from gpec.data import Schema
 from gpec.errors import FewBoundaryPointsWarning, InputError
-from gpec.runtime.state import from_state, to_state
 
 NAN = np.nan
 
@@ -52,61 +50,6 @@ def model(frame) -> np.ndarray:
 @pytest.fixture(scope="module")
 def sample() -> BoundarySample:
     return draw(model, with_holes(), 300, sampler=BisectionSampler("random"))
-
-
-# ---------------------------------------------------------------- paths
-
-
-def holey_pairs(n=40, seed=0):
-    """Rows of numbers (columns 0 to 3) and categories (4 to 6), missing at neither, one or both ends of a pair."""
-    rng = np.random.default_rng(seed)
-    Z = np.column_stack((rng.normal(size=(2 * n, 4)), rng.integers(0, 3, (2 * n, 3)))).astype(float)
-    Z[rng.random(Z.shape) < 0.4] = NAN
-    Z[:, 0] = rng.normal(size=2 * n)  # never missing
-    schema = Schema.learn(Z, categorical_features=[4, 5, 6])[0]
-    return schema, Z[:n], Z[n:]
-
-
-def test_what_a_path_does_with_missing_values():
-    schema, A, B = holey_pairs()
-    paths, every = Paths(schema, A, B, np.random.default_rng(1)), np.arange(len(A))
-    times = np.linspace(0, 1, 4001)
-    way = np.stack([paths.at(np.full(len(A), t), every) for t in times])
-    np.testing.assert_array_equal(way[0], A)
-    np.testing.assert_array_equal(way[-1], B)
-    lacks_a, lacks_b = np.isnan(A), np.isnan(B)
-    assert np.isnan(way[:, lacks_a & lacks_b]).all()  # kept
-    assert not np.isnan(way[:, ~lacks_a & ~lacks_b]).any()  # never invented
-    numbers = np.arange(7) < 4
-    both = ~lacks_a & ~lacks_b & numbers
-    line = (1 - times[:, None]) * A[both] + times[:, None] * B[both]
-    np.testing.assert_allclose(way[:, both], line, atol=1e-12)
-    # missing at one end: one jump, and nothing but the two ends' states
-    one = lacks_a != lacks_b
-    assert one[:, numbers].any()
-    assert one[:, ~numbers].any()
-    states = way[:, one]
-    is_a = (states == A[one]) | (np.isnan(states) & lacks_a[one])
-    is_b = (states == B[one]) | (np.isnan(states) & lacks_b[one])
-    assert (is_a ^ is_b).all()
-    np.testing.assert_array_equal((np.diff(is_b.astype(int), axis=0) == 1).sum(axis=0), 1)
-    # one switch at a time, categories among them
-    switches = one | (~numbers & ~(lacks_a & lacks_b) & (A != B))
-    for pair in every:
-        here = way[:, pair][:, switches[pair]]
-        changed = ~((here[1:] == here[:-1]) | (np.isnan(here[1:]) & np.isnan(here[:-1])))
-        assert changed.sum(axis=1).max(initial=0) <= 1
-        assert changed.sum() == switches[pair].sum()
-        moments = np.flatnonzero(changed.any(axis=1))
-        if len(moments) > 1:
-            assert np.diff(times[moments]).min() > paths.longest_step[pair]
-
-
-def test_the_length_of_a_path_is_that_of_numbers_known_at_both_ends():
-    schema, A, B = holey_pairs()
-    both = ~np.isnan(A[:, :4]) & ~np.isnan(B[:, :4])
-    way = np.where(both, (B - A)[:, :4] / schema.scale[:4], 0.0)
-    np.testing.assert_allclose(Paths(schema, A, B, np.random.default_rng(1)).length, np.linalg.norm(way, axis=1))
 
 
 # ---------------------------------------------------------------- samples
@@ -170,15 +113,15 @@ def test_flipped_swaps_the_ends(sample):
 
 
 def test_states_and_joins(sample):
-    assert_same_bits(from_state(BoundarySample, to_state(sample)), sample)
+    assert_same_bits(through_file(BoundarySample, sample), sample)
     both = join([sample, sample])
     np.testing.assert_array_equal(both.switched_to, np.tile(sample.switched_to, 2))
 
 
 def test_codes_of_an_earlier_version_are_whole_numbers(sample):
     earlier = sample.take(np.flatnonzero(~np.isnan(sample.switched_to)))
-    state = to_state(earlier) | {"switched_to": earlier.switched_to.astype(np.int64)}
-    assert from_state(BoundarySample, state).switched_to.dtype == np.float64
+    state = tree_of(earlier) | {"switched_to": earlier.switched_to.astype(np.int64)}
+    assert from_tree(BoundarySample, state).switched_to.dtype == np.float64
 
 
 def test_it_belongs_to_its_model(sample):
@@ -282,49 +225,23 @@ def test_without_standardisation():
     np.testing.assert_allclose(found.points[:, :2] / 1e-7 @ [2.0, -1.0], -0.3, atol=1e-5)
 
 
-# ---------------------------------------------------------------- walking
-
-
-def test_walks_take_over_states_and_turn_only_what_is_known():
-    schema, A, B = holey_pairs(60)
-    numbers = np.arange(7) < 4
-    rows = np.concatenate((A, B))
-    checked = judge(lambda Z: (Z[:, 0] > 0) * 1.0, np.where(numbers, rows, np.nan_to_num(rows)))
-    checked.schema = schema  # whose categories these are
-    first, second = A[A[:, 0] <= 0], B[B[:, 0] > 0]
-    n = min(len(first), len(second))
-    first, second = first[:n], second[:n]
-    walked = walk(checked, first, second, np.zeros(n, dtype=np.int64), 4, np.random.default_rng(2))
-    assert (walked[:, 0] > 0).all()
-    lacks, lacked = np.isnan(first), np.isnan(second)
-    one = lacks != lacked
-    np.testing.assert_array_equal(np.isnan(walked)[~one], lacks[~one])  # kept, or never invented
-    assert 0 < np.isnan(walked)[one & lacks].mean() < 1  # some took over that the value is missing
-    assert 0 < np.isnan(walked)[one & lacked].mean() < 1  # or the number
-    kept = one & lacks & ~np.isnan(walked)
-    np.testing.assert_array_equal(walked[kept], second[kept])  # no way leads from here to a missing value
-    assert (walked != second)[:, 0].any()
-
-
 # ---------------------------------------------------------------- what is given, what is refused
 
 
 def test_given_points_may_lack_values(sample):
-    schema = Schema.learn(with_holes())[0]
-    for points in (sample.points, schema.decode(sample.points)):
-        np.testing.assert_array_equal(make_sampler(points, schema).points, sample.points)
-    assert make_sampler(sample, schema) is sample
+    X = with_holes()
+    for points in (sample.points, Schema.learn(X)[0].decode(sample.points), sample):
+        np.testing.assert_array_equal(fitted_boundary(points, model, X).points, sample.points)
     points = BoundarySample.from_points([[1.0, NAN]]).points
     np.testing.assert_array_equal(points, [[1.0, NAN]])
 
 
 @pytest.mark.parametrize("column", ["pay", "member"])
 def test_given_points_may_not_lack_what_no_row_lacks(sample, column):
-    schema = Schema.learn(with_holes())[0]
-    points = sample.points.copy()
-    points[3, schema.names.index(column)] = NAN
+    X, points = with_holes(), sample.points.copy()
+    points[3, list(X).index(column)] = NAN
     with pytest.raises(InputError, match=rf"boundary has a missing value in row 3, column '{column}'"):
-        make_sampler(points, schema)
+        fitted_boundary(points, model, X)
 
 
 def test_attacks_refuse_missing_values():

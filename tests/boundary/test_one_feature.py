@@ -5,15 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from boundary_helpers import EVERY_SAMPLER, Recorder, assert_evidence, draw, gauss, judge, plane
+from boundary_helpers import EVERY_SAMPLER, Recorder, assert_evidence, draw, fitted_boundary, gauss, judge, plane
 from scipy.special import expit, softmax
 from sklearn.tree import DecisionTreeClassifier
 
 import gpec
 from gpec.boundary import AdversarialSampler, BisectionSampler, BoundarySample
-from gpec.boundary._pairs import PairStream
-from gpec.boundary._registry import make_sampler
-from gpec.data import Schema
 from gpec.errors import BoundaryNotFoundError, InputError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, WEG
@@ -74,19 +71,17 @@ def test_columns_that_never_vary_do_not_count():
     rows = np.column_stack((np.full(300, 7.3), X, np.zeros(300)))
     sample = draw(lambda rows: threshold(rows[:, 1:]), rows, 100)
     np.testing.assert_allclose(sample.points, [[7.3, 0.25, 0.0]], atol=1e-6)
-    checked = judge(lambda rows: threshold(rows[:, 1:]), rows)
-    sample.require_on_boundary(checked, seed=0)
-    assert make_sampler(sample, checked.schema) is sample
+    given = lambda boundary: fitted_boundary(boundary, lambda rows: threshold(rows[:, 1:]), rows)  # noqa: E731
+    assert given(sample) is sample
     with pytest.raises(InputError, match="boundary has 1 points, but at least 10 are needed"):
-        make_sampler(sample.points, checked.schema)  # on trust, it could be a point of any surface
+        given(sample.points)  # on trust, it could be a point of any surface
 
 
 def test_a_few_points_of_a_surface_are_not_enough():
-    sample, schema = draw(plane, gauss(), 20).take(np.arange(9)), Schema.learn(gauss())[0]
-    with pytest.raises(InputError, match="boundary has 9 points, but at least 10"):
-        make_sampler(sample, schema)
-    with pytest.raises(InputError, match="boundary has 1 points, but at least 10"):
-        make_sampler(sample.take(np.array([0])), schema)
+    sample = draw(plane, gauss(), 20)
+    for n in (9, 1):
+        with pytest.raises(InputError, match=f"boundary has {n} points, but at least 10"):
+            fitted_boundary(sample.take(np.arange(n)), plane, gauss())
 
 
 def test_one_category():
@@ -111,15 +106,6 @@ def test_attacks():
         module.bias.fill_(-0.75)
     sample = AdversarialSampler(20, 5).sample(module, X, 100, random_state=0, progress=False, model_output="logit")
     np.testing.assert_allclose(sample.points, 0.25, atol=1e-5)
-
-
-def test_pairs_are_neighbours_and_missing_values_are_next_to_all():
-    line = np.array([3.0, np.nan, 0.0, 1.0, 2.0])
-    inside, outside = np.array([2, 4]), np.array([0, 1, 3])  # in order: 0 in, 1 out, 2 in, 3 out; missing out
-    source = PairStream(line[:, None], inside, outside, nearest=True, rng=np.random.default_rng(0), line=line)
-    found = {(int(a), int(b)) for a, b in source.take(100)}
-    assert found == {(2, 3), (4, 3), (4, 0), (2, 1), (4, 1)}
-    assert len(source.take(1)) == 0
 
 
 # ---------------------------------------------------------------- what follows from few points
@@ -160,9 +146,8 @@ def test_gpec(model, tmp_path):
 
 
 def test_no_points_at_all_are_refused():
-    schema = Schema.learn(X)[0]
     with pytest.raises(InputError, match="boundary has 0 points, but at least 1 are needed"):
-        make_sampler(np.zeros((0, 1)), schema)
+        fitted_boundary(np.zeros((0, 1)), threshold, X)
     with pytest.raises(InputError, match=r"boundary has \[0\] points by class, but this model needs at least 1 for"):
         BoundarySample.from_points(np.zeros((0, 1))).require_on_boundary(judge(threshold, X), seed=0)
 

@@ -9,10 +9,10 @@ import pytest
 from boundary_helpers import assert_same_bits, draw, gauss, judge, plane, three_sectors
 from scipy.special import expit
 
+from archive_helpers import from_tree, tree_of
 from gpec.boundary import BoundarySample
 from gpec.boundary.base import join
 from gpec.errors import CorruptFileError, InputError, ModelMismatchError, ParameterTypeError
-from gpec.runtime.state import from_state, to_state
 
 RNG = np.random.default_rng(0)
 X = gauss(d=2)
@@ -117,11 +117,10 @@ def test_join_adds_up(binary, multi):
 
 
 def test_state_round_trip(mixed):
-    state = to_state(mixed)
-    assert {type(value) for value in state.values()} == {np.ndarray, int, type(None)}
-    assert_same_bits(from_state(BoundarySample, state), mixed)
+    state = tree_of(mixed)
+    assert_same_bits(from_tree(BoundarySample, state), mixed)
     with pytest.raises(CorruptFileError, match=r"BoundarySample\.residual is missing"):
-        from_state(BoundarySample, {name: value for name, value in state.items() if name != "residual"})
+        from_tree(BoundarySample, {name: value for name, value in state.items() if name != "residual"})
 
 
 # ---------------------------------------------------------------- points taken on trust

@@ -1,59 +1,68 @@
 """What may be given as the boundary: names, samplers, samples and points."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from boundary_helpers import assert_same_bits, draw, gauss, plane
+from boundary_helpers import assert_same_bits, draw, fitted_boundary, gauss, plane
 
+from extras import torch
 from gpec.boundary import AdversarialSampler, BisectionSampler, BoundarySample
-from gpec.boundary._registry import make_sampler
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
 
-SCHEMA = Schema.learn(gauss())[0]
 MIXED = pd.DataFrame({"x": np.arange(12.0), "kind": list("abc") * 4})
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("auto", BisectionSampler), ("bisection", BisectionSampler), ("adversarial", AdversarialSampler)],
-)
-def test_names(name, kind):
-    sampler = make_sampler(name, SCHEMA)
-    assert type(sampler) is kind
-    assert sampler.get_params() == kind().get_params()
+def by_kind(rows):
+    return (rows["x"] > 5).to_numpy() * 1.0
+
+
+def given(boundary):
+    return fitted_boundary(boundary, plane, gauss())
+
+
+@pytest.mark.parametrize("name", ["auto", "bisection", BisectionSampler()])
+def test_bisection(name):
+    found = given(name)
+    assert_same_bits(found, replace(draw(plane, gauss(), 20), n_model_rows=found.n_model_rows))
+
+
+def test_attacks():
+    module = torch.nn.Linear(3, 1)
+    assert fitted_boundary("adversarial", module, gauss()).attacks.radii == AdversarialSampler().radii
+    assert fitted_boundary(AdversarialSampler(radii=[0.3]), module, gauss()).attacks.radii == (0.3,)
 
 
 def test_an_unknown_name_lists_the_names():
     names = "'auto', 'bisection', 'adversarial', 'levels'"
     with pytest.raises(InputError, match=rf"^boundary='dbps' is not one of {names}\.$"):
-        make_sampler("dbps", SCHEMA)
+        given("dbps")
 
 
-def test_samplers_and_samples_are_themselves():
-    sampler, sample = BisectionSampler(tolerance=1e-3), draw(plane, gauss(), 20)
-    assert make_sampler(sampler, SCHEMA) is sampler
-    assert make_sampler(sample, SCHEMA) is sample
+def test_samples_are_themselves():
+    sample = draw(plane, gauss(), 20)
+    assert given(sample) is sample
 
 
 @pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist, pd.DataFrame], ids=["array", "list", "frame"])
 def test_points(kind):
     points = gauss(12)
-    assert_same_bits(make_sampler(kind(points), SCHEMA), BoundarySample.from_points(points))
+    assert_same_bits(given(kind(points)), BoundarySample.from_points(points))
 
 
 def test_points_with_categories():
-    schema, Z = Schema.learn(MIXED)
+    Z = Schema.learn(MIXED)[1]
     for points in (MIXED, Z):
-        np.testing.assert_array_equal(make_sampler(points, schema).points, Z)
+        np.testing.assert_array_equal(fitted_boundary(points, by_kind, MIXED).points, Z)
     with pytest.raises(
         InputError, match=r"boundary has 0\.5 in the categorical column 'kind'; expected its codes 0 to 2"
     ):
-        make_sampler(Z + np.array([0.0, 0.5]), schema)
+        fitted_boundary(Z + np.array([0.0, 0.5]), by_kind, MIXED)
     with pytest.raises(InputError, match=r"boundary has the category 'd' in row 0, column 'kind'"):
-        make_sampler(MIXED.assign(kind="d"), schema)
+        fitted_boundary(MIXED.assign(kind="d"), by_kind, MIXED)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +78,4 @@ def test_points_with_categories():
 )
 def test_what_is_refused(boundary, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}"):
-        make_sampler(boundary, SCHEMA)
+        given(boundary)

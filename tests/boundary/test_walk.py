@@ -3,60 +3,58 @@
 import numpy as np
 import pandas as pd
 import pytest
-from boundary_helpers import assert_evidence, draw, judge
+from boundary_helpers import Recorder, assert_evidence, draw, judge
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from gpec.boundary import BisectionSampler
-from gpec.boundary._walk import walk
 from gpec.errors import InputError
+
+FLAT = np.random.default_rng(0).normal(size=(400, 20))
 
 
 def half_space(rows):
     return (np.asarray(rows, dtype=float)[:, 0] > 0.3) * 1.0
 
 
-@pytest.fixture(scope="module")
-def flat():
-    """A half space in 20 dimensions, rows of both sides in pairs."""
-    rows = np.random.default_rng(0).normal(size=(400, 20))
-    return paired(rows)
+def steps(rows, n_walk):
+    """What the model is asked when rows are paired, and at each step of the walk ``(n_walk, pairs, d)``."""
+    recorder = Recorder(half_space)
+    draw(recorder, rows, 50, sampler=BisectionSampler(n_walk=n_walk))
+    start = [len(asked) for asked in recorder.shown].index(len(rows))
+    return recorder.shown[start], np.stack(recorder.shown[start + 1 : start + 1 + n_walk])
 
 
-def paired(rows):
-    model = judge(half_space, rows)
-    labels = model.labels(rows)
-    n = np.bincount(labels).min()
-    return model, rows[labels == 0][:n], rows[labels == 1][:n]
+def test_points_come_nearer_to_the_rows_of_a_half_space():
+    near, far = (
+        np.median(
+            cdist(draw(half_space, FLAT, 300, sampler=BisectionSampler("random", n_walk=n)).points, FLAT).min(axis=1)
+        )
+        for n in (100, 0)
+    )
+    assert near < 0.5 * far
+    assert near < 1.5 * np.median(np.abs(FLAT[:, 0] - 0.3))  # no point of the plane is nearer to a row than this
 
 
-def test_partners_keep_another_class_and_come_nearer(flat):
-    model, A, B = flat
-    label = np.zeros(len(A), dtype=np.int64)
-    walked = walk(model, A, B, label, 100, np.random.default_rng(1))
-    assert (model.labels(walked) == 1).all()
-    before, after = (np.sqrt(((C - A) ** 2).sum(axis=1)) for C in (B, walked))
-    assert np.median(after) < 0.5 * np.median(before)
-    nearest = np.abs(0.3 - A[:, 0])  # no point beyond the boundary is nearer than this
-    assert (after >= nearest).all()
-    assert np.median(after) < 2.0 * np.median(nearest)
+def test_each_step_costs_one_row_a_pair():
+    _, asked = steps(FLAT, 30)
+    assert asked.shape == (30, 64, 20)
 
 
-def test_each_step_costs_one_row_a_pair(flat):
-    model, A, B = flat
-    before = model.n_rows
-    walk(model, A, B, np.zeros(len(A), dtype=np.int64), 30, np.random.default_rng(1))
-    assert model.n_rows - before == 30 * len(A)
+def test_columns_are_taken_over_first_and_turned_next():
+    rows, (once, twice) = steps(FLAT, 2)
+    for column in range(20):
+        assert np.isin(once[:, column], rows[:, column]).all()
+    assert not np.isin(twice, rows).all()
 
 
 def test_it_stays_within_the_rows():
-    rows = (np.random.default_rng(0).normal(size=(200, 20)) > 0).astype(float)  # at the ends of their range
-    model, A, B = paired(rows)
-    walked = walk(model, A, B, np.zeros(len(A), dtype=np.int64), 100, np.random.default_rng(1))
-    assert walked.min() >= 0
-    assert walked.max() <= 1
-    assert ((walked > 0) & (walked < 1)).any()
+    ends = (FLAT > 0).astype(float)
+    _, asked = steps(ends, 100)
+    assert asked.min() >= 0
+    assert asked.max() <= 1
+    assert ((asked > 0.1) & (asked < 0.9)).any()
 
 
 def test_points_of_a_forest_come_nearer_to_the_data():

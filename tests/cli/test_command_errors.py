@@ -1,12 +1,15 @@
 """Errors of commands: one line on stderr, and a number."""
 
 import importlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -61,6 +64,9 @@ def test_an_error_that_nobody_thought_of(folder, monkeypatch):
         (["--out", "e.csv", "--n-boundary", "3"], "--n-boundary"),
         (["--out", "e.csv", "--no-such-option"], "--no-such-option"),
         (["--out", "e.csv", "--attribution", "magic"], "magic"),
+        (["--out", "e.csv", "--mode", "regression"], "regression"),
+        (["--out", "e.csv", "--threshold", "half"], "'--threshold'"),
+        (["--out", "e.csv", "--threshold", "1.5"], "'--threshold': 1.5 must lie between 0 and 1"),
     ],
 )
 def test_wrong_usage(folder, words, message):
@@ -68,7 +74,7 @@ def test_wrong_usage(folder, words, message):
     assert result.exit_code == 2
     assert message in the_line(result)
     assert len(result.stderr.strip().splitlines()) == 1
-    assert "See " in result.stderr
+    assert re.search(r"[.?] See .* explain --help\.$", the_line(result))
     assert not (folder / "e.csv").exists()
 
 
@@ -142,6 +148,40 @@ def test_ctrl_c_while_the_program_starts(tmp_path, command):
     assert err == ""
 
 
+def test_ctrl_c_is_looked_after_before_anything_is_imported():
+    code = """if True:
+        import signal, sys
+        sys.argv = ["gpec"]
+        sys.modules.update(typing=None, pathlib=None, numpy=None)  # cannot be imported
+        try:
+            import gpec
+        except ImportError:
+            print(signal.getsignal(signal.SIGINT).__module__)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout == "gpec._interrupt\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process ended by its libraries")
+def test_a_garbled_model_file_is_one_sentence(folder):
+    """XGBoost itself does not mind, but what reads its trees next would end this process."""
+    xgboost = pytest.importorskip("xgboost")
+    rows = pd.read_csv("train.csv").drop(columns="granted")
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(rows, rows["income"] > 0), 2)
+    booster.save_model("m.json")
+    model = json.loads(Path("m.json").read_text())
+    tree = model["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree["right_children"][tree["left_children"].index(-1)] = 1
+    Path("m.json").write_text(json.dumps(model))
+    process = start("explain", "new.csv", "--model", "m.json", "--background", "train.csv", "--out", "e.csv")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert err == (
+        "gpec: m.json is damaged: its trees name nodes, columns, categories or classes that do not exist; write the "
+        "model again.\n"
+    )
+
+
 def test_a_module_that_raises_when_it_is_imported(folder):
     for content, reason in [
         ("1 / 0", "ZeroDivisionError: division by zero"),
@@ -196,3 +236,54 @@ def test_ctrl_c(folder, jobs):
     assert "Traceback" not in err
     assert took < 10  # 2 s on a machine that is not busy
     assert not (folder / "e.csv").exists()
+
+
+# A file of a model that ends the process which reads it is tried in a child
+
+
+@pytest.mark.parametrize(
+    ("what", "seconds", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 120, r"m.json is damaged: .* ends \(SIGSEGV\)"),
+        ("os._exit(3)", 120, r"m.json is damaged: .* ends \(exit code 3\)"),
+        ("time.sleep(60)", 2, r"m.json was not read, .* within 2 seconds"),
+        ("1 / 0", 120, r"m.json does not|m.json cannot|m.json is damaged: (?!a process)"),
+    ],
+    ids=["signal", "exit code", "time", "Python's own error"],
+)
+def test_a_model_that_ends_its_process(folder, monkeypatch, what, seconds, message):
+    """Python errors are left to the process that uses the model."""
+    pytest.importorskip("xgboost")
+    (folder / "m.json").write_text("{}")
+    (folder / "library").mkdir()
+    (folder / "library" / "xgboost.py").write_text(f"import os, signal, time\n{what}\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "library"), *sys.path]))
+    monkeypatch.setattr("gpec.models._trial.try_in_child.__kwdefaults__", {"seconds": seconds})
+    result = explain("--out", "e.csv", model="m.json")
+    assert result.exit_code == 1
+    assert re.search(message, result.stderr), result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals have other numbers")
+@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
+def test_garbled_trees(folder, package):
+    """A child of a node that does not exist: both libraries read beyond the memory of the tree."""
+    library = pytest.importorskip(package)
+    rows = pd.read_csv("train.csv")[["income", "debt", "age"]]
+    y = rows["income"] > rows["debt"]
+    if package == "xgboost":
+        path = folder / "m.json"
+        library.train({"objective": "binary:logistic"}, library.DMatrix(rows, y), 2).save_model(path)
+        garbled = re.sub(r'("left_children":\[)\d+', r"\g<1>99999999", path.read_text())
+    else:
+        path = folder / "m.txt"
+        options = {"objective": "binary", "verbose": -1, "min_data_in_leaf": 5}
+        library.train(options, library.Dataset(rows, y), 2).save_model(path)
+        garbled = re.sub(r"(left_child=)\S+", r"\g<1>99999999", path.read_text())
+    whole = explain("--out", "e.csv", model=path)
+    assert whole.exit_code == 0, whole.output
+    assert garbled != path.read_text()
+    path.write_text(garbled)
+    result = explain("--out", "other.csv", model=path)
+    assert result.exit_code == 1
+    assert re.search(r"is damaged: (its trees name|a process that reads it)", result.stderr), result.stderr

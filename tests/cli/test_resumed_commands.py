@@ -5,10 +5,8 @@ import pytest
 from cli_helpers import QUICK, call, explain, table
 
 import gpec
-from gpec.cli import _inputs
-from gpec.models._remote import RemoteModel
-from gpec.runtime import archive
-from gpec.runtime.fingerprint import fingerprint
+from archive_helpers import digest, read_tree
+from gpec.models import load_model
 from inference_server import Server, serving
 
 FLOATS = [{"name": "rows", "datatype": "FP64", "shape": [-1, 3]}]
@@ -18,12 +16,12 @@ FLOATS = [{"name": "rows", "datatype": "FP64", "shape": [-1, 3]}]
 def impatient(monkeypatch):
     """Servers are not waited for; blocks are small, and kept at once."""
 
-    def open_remote(address, *_):
-        return RemoteModel(address, waits=(), timeout=10.0)
-
-    monkeypatch.setattr("gpec.cli._run.open_model", open_remote)
+    defaults = {"model_name": None, "output": None, "batch_rows": 1_000, "timeout": 10.0, "waits": ()}
+    monkeypatch.setattr("gpec.models._remote.RemoteModel.__init__.__kwdefaults__", defaults)
     monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
     monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 2_000)
+    # how often the timing asks the server depends on the time
+    monkeypatch.setattr("gpec.cli._run.CommandRun._tell_cost", lambda *_: None)
 
 
 def ask(server):
@@ -61,7 +59,7 @@ def test_what_is_kept(folder):
     assert result.exit_code == 0, result.output
     (kept,) = (folder / "work").glob("fit-*.gpec")
     assert {path.name for path in (folder / "work").iterdir()} == {"_identity.gpec", "fitting", "rows", kept.name}
-    assert gpec.GPEC.load(kept, model=_inputs.load_model("credit_model:model")).n_boundary == 60
+    assert gpec.GPEC.load(kept, model=load_model("credit_model:model")).n_boundary == 60
     again = explain("--out", "again.csv", "--checkpoint", "work")
     assert "12 of the 12 rows were explained already." in again.stderr
     assert not (folder / "work").exists()
@@ -92,8 +90,7 @@ def test_work_of_another_kind_is_refused(folder, words, change, named):
 
 @pytest.mark.parametrize("words", [[], ["--restart"]])
 def test_a_checkpoint_of_python_is_left_alone(folder, words):
-    model = _inputs.open_model("credit_model:model", None, None, False, None)
-    g = gpec.GPEC(model, n_boundary=20, n_explained=10, background=10, random_state=0)
+    g = gpec.GPEC(load_model("credit_model:model"), n_boundary=20, n_explained=10, background=10, random_state=0)
     g.fit(pd.read_csv("new.csv"), checkpoint="work")
     before = {path.name: path.read_bytes() for path in (folder / "work").iterdir()}
     result = explain("--out", "e.csv", "--checkpoint", "work", *words)
@@ -136,7 +133,7 @@ def fit(model, *words):
 
 def content(path):
     """What a command wrote, but for how long it took."""
-    return fingerprint(archive.read(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
+    return digest(read_tree(path, "GPEC")["fitted"]) if path.suffix == ".gpec" else path.read_bytes()
 
 
 @pytest.mark.parametrize("command", ["fit", "explain"])

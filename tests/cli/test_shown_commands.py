@@ -41,22 +41,23 @@ def test_demo_refuses_a_missing_folder_before_it_works(tmp_path):
     assert "nowhere" in "".join(result.output.replace("│", "").split())  # the message is wrapped in a box
 
 
-def test_demo_prints_intervals_checks_them_and_saves_a_picture(tmp_path):
+def test_demo_prints_the_patients_it_draws(tmp_path):
     picture = tmp_path / "demo.png"
     result = CliRunner().invoke(app, ["demo", "--picture", str(picture)])
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
     for words in (
-        "P(malignant)",
+        "All of them were explained, so this is exact for each row",
         "95% interval",
         "features with a firm sign make up at least 97.5%",
         "could change sign",
-        "Checked: the 10 patients",
     ):
         assert words in result.output
-    inside = re.search(r"([\d.]+)% of their [\d,]+ attributions lie inside the 95% intervals", result.output)
-    assert float(inside[1]) > 90
-    assert result.output.count("Patient ") >= 3
+    answers = re.findall(r"P\(malignant\) is ([\d.]+) to ([\d.]+) among similar patients(.)", result.output)
+    assert [end for *_, end in answers] == [".", ".", ":", ":"]  # two whose explanations hold, two others
+    for low, high, end in answers:
+        assert (float(low) < 0.5 < float(high)) == (end == ":")
+    assert result.output.count("Patient ") == 4
 
 
 @pytest.mark.parametrize("heavy", ["torch", "shap", "xgboost", "numba", "dash"])

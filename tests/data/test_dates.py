@@ -1,15 +1,14 @@
 """Dates are numbers inside and dates again for the model."""
 
-import json
 from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from archive_helpers import through_file
 from gpec.data import Schema
 from gpec.errors import InputError
-from gpec.runtime.state import from_state, to_state
 
 
 def dates(n: int = 50) -> pd.DataFrame:
@@ -29,11 +28,6 @@ def dates(n: int = 50) -> pd.DataFrame:
     )
 
 
-def through_json(state):
-    arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
-    return json.loads(json.dumps({key: value for key, value in state.items() if key not in arrays})) | arrays
-
-
 def test_dates_come_back_as_they_were():
     X = dates()
     schema, Z = Schema.learn(X)
@@ -41,7 +35,7 @@ def test_dates_come_back_as_they_were():
     assert not schema.plain
     pd.testing.assert_frame_equal(schema.decode(Z), X)
     np.testing.assert_array_equal(schema.encode(X), Z)
-    twin = from_state(Schema, through_json(to_state(schema)))
+    twin = through_file(Schema, schema)
     pd.testing.assert_frame_equal(twin.decode(Z), X)
     np.testing.assert_array_equal(twin.encode(X), Z)
 
@@ -84,7 +78,7 @@ def test_arrays_of_dates(dtype):
     decoded = schema.decode(Z)
     assert decoded.dtype == X.dtype
     np.testing.assert_array_equal(decoded, X)
-    twin = from_state(Schema, through_json(to_state(schema)))
+    twin = through_file(Schema, schema)
     np.testing.assert_array_equal(twin.decode(twin.encode(X)), X)
 
 
@@ -168,7 +162,7 @@ def test_categories_that_are_dates():
     X = pd.DataFrame({"day": pd.Categorical(pd.to_datetime(["2020-01-01", "2021-01-01", None]))})
     X["zone"] = pd.Categorical(pd.to_datetime(["2020-01-01", "2021-01-01", None]).tz_localize("Europe/Rome"))
     schema, Z = Schema.learn(X)
-    pd.testing.assert_frame_equal(from_state(Schema, through_json(to_state(schema))).decode(Z), X)
+    pd.testing.assert_frame_equal(through_file(Schema, schema).decode(Z), X)
     np.testing.assert_array_equal(schema.encode(X), Z)
 
 

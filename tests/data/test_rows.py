@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from gpec.data import Rows, Schema
-from gpec.data._output_kind import Regression
 from gpec.errors import InputError
+from gpec.models import Model
 
 X = np.random.default_rng(0).normal(size=(12, 3))
+REGRESSION = Model(lambda X: X[:, 0], Schema.learn(X)[0], model_output="value").kind
 
 
 class TestPlainArrays:
@@ -50,7 +51,7 @@ class TestPlainArrays:
 
 
 class TestSelections:
-    rows = Rows(2 * X, X, outputs=10 * X[:, :2], effects=X[:, :, None], kind=Regression())
+    rows = Rows(2 * X, X, outputs=10 * X[:, :2], effects=X[:, :, None], kind=REGRESSION)
 
     @pytest.mark.parametrize(
         "index",

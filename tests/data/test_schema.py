@@ -1,6 +1,5 @@
 """Rows in, rows out: what is accepted, what is refused, and how far apart two rows are."""
 
-import json
 import re
 
 import numpy as np
@@ -11,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+from archive_helpers import through_file
 from gpec.data import Schema
 from gpec.errors import InputError, ParameterTypeError
-from gpec.runtime.state import from_state, to_state
 
 
 def mixed_frame(n: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -31,13 +30,6 @@ def mixed_frame(n: int = 60, seed: int = 0) -> pd.DataFrame:
             "flag": pd.array(rng.random(n) > 0.5, dtype="boolean"),
         }
     )
-
-
-def through_json(state: dict) -> dict:
-    """What an archive does to a tree: arrays survive, the rest is JSON."""
-    arrays_kept = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
-    rest = {key: value for key, value in state.items() if key not in arrays_kept}
-    return json.loads(json.dumps(rest)) | arrays_kept
 
 
 # ---------------------------------------------------------------- round trips
@@ -89,7 +81,7 @@ def test_column_labels_come_back(columns):
     X = pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=pd.Index(columns))
     schema, Z = Schema.learn(X)
     pd.testing.assert_frame_equal(schema.decode(Z), X)
-    pd.testing.assert_frame_equal(from_state(Schema, through_json(to_state(schema))).decode(Z), X)
+    pd.testing.assert_frame_equal(through_file(Schema, schema).decode(Z), X)
 
 
 def test_array_with_categories_stays_numeric():
@@ -121,7 +113,7 @@ def test_object_array_with_named_text_column():
 def test_state_round_trip():
     X = mixed_frame()
     schema, Z = Schema.learn(X)
-    twin = from_state(Schema, through_json(to_state(schema)))
+    twin = through_file(Schema, schema)
     assert (twin.names, twin.labels) == (schema.names, schema.labels)
     np.testing.assert_array_equal(twin.encode(X), Z)
     np.testing.assert_array_equal(twin.embed(Z), schema.embed(Z))
@@ -134,7 +126,7 @@ def test_state_round_trip():
 def test_state_round_trip_of_an_array():
     X = np.random.default_rng(0).integers(0, 3, (20, 3)).astype(np.float32)
     schema, Z = Schema.learn(X, categorical_features=[0, 2])
-    twin = from_state(Schema, through_json(to_state(schema)))
+    twin = through_file(Schema, schema)
     assert twin.labels is None
     np.testing.assert_array_equal(twin.encode(X), Z)
     np.testing.assert_array_equal(twin.decode(Z), X)

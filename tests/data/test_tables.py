@@ -1,6 +1,5 @@
 """Tables of every kind: polars, pyarrow, Series, tensors, sparse columns, columns of objects."""
 
-import json
 import subprocess
 import sys
 from datetime import date, datetime, timedelta
@@ -11,11 +10,11 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from archive_helpers import through_file
 from extras import polars as pl
 from gpec.data import Schema
 from gpec.errors import InputError, ModelCallError, ParameterTypeError
 from gpec.models import Model
-from gpec.runtime.state import from_state, to_state
 
 
 def polars_frame():
@@ -42,11 +41,6 @@ def polars_frame():
     )
 
 
-def through_json(state):
-    arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
-    return json.loads(json.dumps({key: value for key, value in state.items() if key not in arrays})) | arrays
-
-
 # ---------------------------------------------------------------- polars
 
 
@@ -66,7 +60,7 @@ def test_polars_columns_have_names_and_kinds():
 def test_the_model_gets_polars_again():
     X = polars_frame()
     schema, Z = Schema.learn(X)
-    for some in (schema, from_state(Schema, through_json(to_state(schema)))):
+    for some in (schema, through_file(Schema, schema)):
         back = some.for_model(Z)
         assert back.schema == X.schema
         assert back.equals(X)
@@ -309,7 +303,7 @@ def test_nullable_columns_come_back(dtype):
     X = pd.DataFrame({"a": pd.array([1, None, 3], dtype=dtype)})
     schema, Z = Schema.learn(X)
     pd.testing.assert_frame_equal(schema.decode(Z), X)
-    pd.testing.assert_frame_equal(from_state(Schema, through_json(to_state(schema))).decode(Z), X)
+    pd.testing.assert_frame_equal(through_file(Schema, schema).decode(Z), X)
     thirds = schema.decode(Z / 3)["a"]
     assert thirds.iloc[0] == 1 / 3
     assert pd.isna(thirds.iloc[1])

@@ -20,7 +20,6 @@ import gpec
 from extras import torch, xgboost
 from gpec.distributed import explain_parquet
 from gpec.errors import ClusterError, ClusterWarning
-from gpec.runtime.payload import send
 from small_models import curved, slopes
 
 dd = pytest.importorskip("dask.dataframe")
@@ -243,11 +242,23 @@ def short_wait(monkeypatch):
     monkeypatch.setattr("gpec.runtime.payload.ASKED_EVERY", 0.2)
 
 
+@contextmanager
+def a_worker_at_last(cluster):
+    """Starts a worker after a minute: where nobody gives up, the test fails instead of waiting for ever."""
+    timer = threading.Timer(60, cluster.scale, [1])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def test_all_workers_gone(slow, many, tmp_path, short_wait):
     """An error after the stated time; what was finished is kept, and used by the next call."""
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as own,
+        a_worker_at_last(cluster),
         after_one_file(tmp_path / "out", lambda: cluster.scale(0)),
         pytest.raises(ClusterError, match=r"no workers for \d+ seconds; start workers") as caught,
     ):
@@ -281,6 +292,7 @@ def test_all_workers_gone_while_fitting(make_auto, rows, tmp_path, short_wait):
         thread.start()
         with (
             joblib.parallel_config("dask", client=own),
+            a_worker_at_last(cluster),
             pytest.raises(ClusterError, match=r"no workers for \d+ seconds") as caught,
         ):
             make_auto(curved, thoughtful).fit(rows)
@@ -294,29 +306,21 @@ def test_workers_with_another_version_are_not_used(fitted, parquet, tmp_path, cl
         explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 
 
-class NotInstalled:
-    """A client whose scheduler, or one of whose workers, lacks the package; another worker has just died."""
-
-    def __init__(self, scheduler):
-        self.scheduler = scheduler
-
-    def nthreads(self):
-        return {"tcp://a:1": 1, "tcp://b:2": 1}
-
-    def run(self, function, on_error):
-        lacks = function() if self.scheduler else Exception("ModuleNotFoundError(\"No module named 'gpec'\")")
-        return {"tcp://a:1": OSError("gone"), "tcp://b:2": lacks}
-
-    def run_on_scheduler(self, function):
-        if self.scheduler:
+@pytest.mark.parametrize(("scheduler", "who"), [(True, "the scheduler"), (False, "the worker tcp://b:2")])
+def test_a_cluster_without_the_package(fitted, parquet, tmp_path, client, monkeypatch, scheduler, who):
+    def run_on_scheduler(client, function):
+        if scheduler:
             raise ModuleNotFoundError("No module named 'gpec'")
         return function()
 
+    def run(client, function, on_error):
+        lacks = function() if scheduler else Exception("ModuleNotFoundError(\"No module named 'gpec'\")")
+        return {"tcp://a:1": OSError("gone"), "tcp://b:2": lacks}
 
-@pytest.mark.parametrize(("scheduler", "who"), [(True, "the scheduler"), (False, "the worker tcp://b:2")])
-def test_a_cluster_without_the_package(scheduler, who):
+    monkeypatch.setattr(type(client), "run_on_scheduler", run_on_scheduler)
+    monkeypatch.setattr(type(client), "run", run)
     with pytest.raises(ClusterError, match=rf"but {who} cannot use gpec \(.*No module named 'gpec'.*; install"):
-        send(NotInstalled(scheduler), "something")
+        explain_parquet(fitted, parquet, tmp_path / "out", scheduler=client)
 
 
 def test_no_scheduler_there(fitted, parquet, tmp_path, monkeypatch):
@@ -336,7 +340,7 @@ def test_fit_explains_its_rows_there(make_auto, rows, client, monkeypatch, expla
         there.fit(rows)
     assert np.array_equal(there.attributions_.values, here.attributions_.values)
     a, b = there.explain(rows), here.explain(rows)
-    for name in ("values", "lower", "upper", "boundary_variance"):
+    for name in ("values", "lower", "upper", "model_variance"):
         assert np.array_equal(getattr(a, name), getattr(b, name))
 
 

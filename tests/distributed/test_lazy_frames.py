@@ -293,3 +293,11 @@ def test_an_error_that_cannot_travel_becomes_text(make_auto, rows):
         error = error.__cause__
     assert all(pickle.loads(cloudpickle.dumps(cause)) for cause in causes)
     assert "StrangeError: 7: too large" in str(causes[-1])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_explained_similar_rows_give_the_local_bounds(make_exact, rows, several):
+    g = make_exact(*((three_classes, slopes_of_three) if several else ())).fit(rows)
+    local = g.explain(rows, confidence_level=0.8)
+    same(g.explain(dd.from_pandas(rows, npartitions=3), confidence_level=0.8), local, "threads")
+    assert local.similar_values is not None

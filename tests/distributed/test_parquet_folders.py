@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 import gpec
-from gpec.distributed import _file, explain_parquet
-from gpec.distributed._partition import Partition
-from gpec.distributed._task import ExplainTask
+from gpec.distributed import explain_parquet
 from gpec.errors import CheckpointError, CorruptFileError, InputError, MissingExtraError, ParameterTypeError
 from gpec.explainers import ShapleySampling
 from small_models import curved, slopes
@@ -47,7 +45,7 @@ def test_bits_of_the_local_call(fitted, rows, parquet, target, scheduler, attrib
 
 
 def test_a_large_file_is_taken_in_pieces(fitted, rows, parquet, target, monkeypatch):
-    monkeypatch.setattr(_file, "_ROWS", 8)
+    monkeypatch.setattr("gpec.distributed._file._ROWS", 8)
     asked = []
     explain = gpec.GPEC.explain
     monkeypatch.setattr(gpec.GPEC, "explain", lambda g, X, **how: asked.append(len(X)) or explain(g, X, **how))
@@ -168,27 +166,33 @@ def test_a_file_that_has_changed_is_explained_anew(fitted, rows, parquet, target
     assert contents(target) == contents(tmp_path / "anew")
 
 
-def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target):
+def test_a_task_that_outlives_its_run_writes_nothing(fitted, parquet, target, monkeypatch):
     """As one that was at work when another task of its run failed, and ends after another run took the folder."""
-    explain_parquet(fitted, parquet, target, attribution="posterior")
-    before = contents(target)
-    late = _file.Job(Partition(0, PARTS[0]), parquet / PARTS[0], target, "the stamp of another run")
+    explain, before = gpec.GPEC.explain, []
+
+    def slow(g, X, **how):
+        if len(X) == 40 and not before:  # the first file
+            before.append(None)
+            explain_parquet(fitted, parquet, target, attribution="posterior", overwrite=True)
+            before.append(contents(target))
+        return explain(g, X, **how)
+
+    monkeypatch.setattr(gpec.GPEC, "explain", slow)
     with pytest.raises(CheckpointError, match=r"now belongs to another run; the result of this run for part\.0"):
-        _file.explain_file(ExplainTask.of(fitted, "explainer", 0.95, "raise"), late)
-    assert contents(target) == before
+        explain_parquet(fitted, parquet, target)
+    assert contents(target) == before[1]
     assert not list(target.glob(".*"))
 
 
 def test_stopped_by_the_user(fitted, parquet, target, monkeypatch):
-    explain_file, asked = _file.explain_file, []
+    explain = gpec.GPEC.explain
 
-    def stopping(task, job):
-        asked.append(job)
-        if len(asked) == 3:
+    def stopping(g, X, **how):
+        if target.exists() and len(contents(target)) == 2:
             raise KeyboardInterrupt
-        return explain_file(task, job)
+        return explain(g, X, **how)
 
-    monkeypatch.setattr("gpec.distributed._scheduler.explain_file", stopping)
+    monkeypatch.setattr(gpec.GPEC, "explain", stopping)
     with pytest.raises(KeyboardInterrupt) as caught:
         explain_parquet(fitted, parquet, target)
     assert caught.value.__notes__ == [
@@ -218,7 +222,7 @@ def test_linked_folders_are_followed_once(fitted, rows, parquet, tmp_path, targe
 @pytest.mark.parametrize("missing", [True, False])
 def test_labels_that_are_great_numbers(fitted, rows, tmp_path, target, missing, monkeypatch):
     """Doubles would not tell them apart, and the type must not depend on whether one is missing."""
-    monkeypatch.setattr(_file, "_ROWS", 8)
+    monkeypatch.setattr("gpec.distributed._file._ROWS", 8)
     source = tmp_path / "numbered"
     source.mkdir()
     numbers = pd.array([2**53 + 1 + 2 * i for i in range(20)], dtype="Int64")
@@ -297,12 +301,10 @@ def test_the_error_names_file_and_row_and_the_rest_is_kept(fitted, rows, parquet
     holes.loc[1_060, "b"] = np.nan
     whole = (parquet / "part.2.parquet").read_bytes()
     holes.to_parquet(parquet / "part.2.parquet")
-    monkeypatch.setattr(_file, "_ROWS", 8)
-    with pytest.raises(InputError) as caught:
+    monkeypatch.setattr("gpec.distributed._file._ROWS", 8)
+    place = r"^Partition 2 \(part.2.parquet\), row 19 \(labelled 1060\): X has a missing value in"
+    with pytest.raises(InputError, match=place) as caught:
         explain_parquet(fitted, parquet, target, overwrite=True)
-    assert str(caught.value).startswith(
-        "Partition 2 (part.2.parquet), row 19 (labelled 1060): X has a missing value in"
-    )
     (note,) = caught.value.__notes__
     n = len(contents(target))  # Dask decides about their order
     assert note == (
@@ -430,11 +432,10 @@ class Locked:
 
 def test_a_model_that_cannot_be_sent(make_auto, rows, parquet, target):
     g = make_auto(Locked(), slopes).fit(rows)
-    with pytest.raises(ParameterTypeError) as caught:
+    begin = r"^The model \(Locked\) cannot be sent to other processes \(TypeError: cannot pickle"
+    with pytest.raises(ParameterTypeError, match=begin) as caught:
         explain_parquet(g, parquet, target)
-    message = str(caught.value)
-    assert message.startswith("The model (Locked) cannot be sent to other processes (TypeError: cannot pickle")
-    assert message.endswith("gpec.models.load_model('package.module:function').")
+    assert str(caught.value).endswith("gpec.models.load_model('package.module:function').")
     assert not target.exists()
 
 

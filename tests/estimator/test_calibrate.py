@@ -46,7 +46,7 @@ class TestScores:
         for level in (0.8, 0.95):
             e = g.explain(new, attribution="posterior", confidence_level=level)
             np.testing.assert_allclose(e.upper - e.values, brute_force(g, fresh, level) * e.std, rtol=1e-6)
-        assert "calibrated on 60 rows not used in fit" in e.statement()
+        assert "Checked on 60 rows not used in fitting" in e.statement()
 
     def test_similar_rows_have_the_quantile_of_one_similar_row_of_each(self, build, X):
         fresh, new = rows(60, 1), rows(5, 2)
@@ -71,7 +71,7 @@ class TestScores:
         quantile = np.sort(scores, axis=0)[57]  # ceil(61 * 0.95)
         e = g.explain(new)
         np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-6)
-        assert "calibrated on 60 rows not used in fit" in e.statement()
+        assert "Checked on 60 rows not used in fitting" in e.statement()
 
     def test_fit_alone_leaves_each_explained_row_out(self, build, X):
         g = build(draw="uniform").fit(X)
@@ -80,7 +80,7 @@ class TestScores:
         e = g.explain(X[:4], attribution="posterior")
         quantile = np.sort(scores, axis=0)[int(np.ceil(26 * 0.95)) - 1]
         np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-6)
-        assert "approximate: checked on 25 rows" in e.statement()
+        assert "Checked approximately, on 25 rows" in e.statement()
 
     def test_fit_alone_explains_one_similar_row_of_40(self, build, X):
         count = []
@@ -91,8 +91,8 @@ class TestScores:
 
         g = build(explainer=explainer, n_explained=60, draw="uniform").fit(X)
         assert count == [60, 1, 40]  # one is asked again to see whether the explainer is repeatable
-        assert "approximate: checked on 40 rows" in g.explain(X[:2]).statement()
-        assert "checked on 60 rows" in g.explain(X[:2], attribution="posterior").statement()
+        assert "Checked approximately, on 40 rows" in g.explain(X[:2]).statement()
+        assert "Checked approximately, on 60 rows" in g.explain(X[:2], attribution="posterior").statement()
 
     def test_uneven_draws_are_weighted(self, build, X):
         g = build(draw="output").fit(X)
@@ -103,13 +103,13 @@ class TestScores:
 
     def test_too_few_explained_rows_are_called_uncalibrated(self, build, X):
         e = build(n_explained=12, draw="uniform").fit(X).explain(X[:3])
-        assert "uncalibrated at this level, which needs 19 rows; there are 12" in e.statement()
+        assert "Not checked at this level (uncalibrated): that needs 19 rows; there are 12." in e.statement()
         assert (e.upper > e.values).all()
 
     def test_given_attributions_of_fit(self, build, X):
         """There is no explainer to run on similar rows; the value can still be checked."""
         g = build(explainer=None).fit(X, X_explained=X[:30], attributions=rough(X[:30]))
-        assert "approximate" in g.explain(X[:3], attribution="posterior").statement()
+        assert "Checked approximately" in g.explain(X[:3], attribution="posterior").statement()
         assert g._fitted.calibration.similar is None
 
 
@@ -145,7 +145,7 @@ class TestWhatChanges:
         before = g.explain(X[:5])
         assert g.calibrate(rows(40, 1)) is g
         after = g.explain(X[:5])
-        for name in ("values", "variance", "boundary_variance", "noise_variance"):
+        for name in ("values", "variance", "model_variance", "noise_variance"):
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
         assert (after.width != before.width).any()
         assert before.statement() != after.statement()
@@ -154,10 +154,10 @@ class TestWhatChanges:
         g = build().fit(X).calibrate(rows(40, 1))
         first = g.explain(X[:5]).width
         g.calibrate(rows(60, 2))
-        assert "60 rows" in g.explain(X[:5]).statement()
+        assert "on 60 rows" in g.explain(X[:5]).statement()
         g.calibrate(rows(40, 1))
         np.testing.assert_array_equal(g.explain(X[:5]).width, first)
-        assert "approximate" in g.fit(X).explain(X[:5]).statement()
+        assert "Checked approximately" in g.fit(X).explain(X[:5]).statement()
 
     def test_files_keep_it(self, build, X, tmp_path):
         g = build().fit(X).calibrate(rows(40, 1))
@@ -168,7 +168,7 @@ class TestWhatChanges:
             assert a.statement() == b.statement()
             assert a.upper.tobytes() == b.upper.tobytes()
         loaded.calibrate(rows(30, 2))
-        assert "30 rows" in loaded.explain(X[:5]).statement()
+        assert "on 30 rows" in loaded.explain(X[:5]).statement()
 
     def test_three_classes(self, build, X):
         g = build(three_classes, slopes_of_three).fit(X).calibrate(rows(30, 1))
@@ -188,7 +188,7 @@ class TestWhatChanges:
         count = model.n_rows
         g.calibrate(fresh, attributions=rough(fresh))
         assert model.n_rows == count  # neither the explainer nor similar rows
-        assert "calibrated on 40 rows" in g.explain(X[:5], attribution="posterior").statement()
+        assert "Checked on 40 rows not used in fitting" in g.explain(X[:5], attribution="posterior").statement()
         after = g.explain(X[:5])
         assert after.statement() == similar.statement()  # what was known of similar rows stays
         np.testing.assert_array_equal(after.width, similar.width)
@@ -201,7 +201,7 @@ class TestWhatChanges:
             g.calibrate(rows(30, 1))
         fresh = rows(30, 1)
         g.calibrate(fresh, attributions=rough(fresh))
-        assert "calibrated on 30 rows" in g.explain(X[:3], attribution="posterior").statement()
+        assert "Checked on 30 rows not used in fitting" in g.explain(X[:3], attribution="posterior").statement()
 
     def test_threads_do_not_matter(self, build, X):
         widths = [build(n_jobs=n).fit(X).calibrate(rows(40, 1)).explain(X[:5]).width for n in (None, 3)]
@@ -226,7 +226,7 @@ class TestWrongUse:
         with pytest.warns(CalibrationWarning, match="7 of the 40 rows were explained in fit; .* needs fresh rows"):
             g.calibrate(mixed)
         for attribution in ("explainer", "posterior"):
-            assert "approximate" in g.explain(X[:3], attribution=attribution).statement()
+            assert "Checked approximately" in g.explain(X[:3], attribution=attribution).statement()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             g.calibrate(rows(40, 1))
@@ -245,7 +245,7 @@ class TestWrongUse:
             g.explain(X[:3], attribution=attribution)
         assert not count  # nothing was explained in vain
         e = g.explain(X[:3], attribution=attribution, confidence_level=0.9)
-        assert "calibrated on 18 rows" in e.statement()
+        assert "Checked on 18 rows not used in fitting" in e.statement()
         with pytest.raises(InputError, match=r"A level of 0\.99 needs at least 99 rows"):
             e.interval(0.99)
         assert g.calibrate(rows(19, 1)).explain(X[:3], attribution=attribution).upper.shape == (3, 3)
@@ -338,7 +338,7 @@ def test_features_that_the_model_does_not_use():
     e = g.explain(X[300:])
     assert np.abs(e.values[:, 3:]).max() < 1e-12
     assert e.width[:, 3:].max() < 1e-10
-    assert (e.trust()[:, 3:] == "low").mean() > 0.9
+    assert (e.firmness[:, 3:] == "unclear").mean() > 0.9
 
 
 def test_rows_that_change_keep_their_width_where_most_do_not():
@@ -356,5 +356,5 @@ def test_rows_that_change_keep_their_width_where_most_do_not():
     turned = np.ptp(others[:, :, 0], axis=1) > 1
     assert turned.sum() > 10
     assert (e.width[turned, 0] > 1).mean() > 0.8
-    assert (e.trust()[turned, 0] == "high").mean() < 0.3
+    assert (e.sign_certainty[turned, 0] >= 0.975).mean() < 0.3
     assert np.median(e.width[~turned, 0]) < 0.5

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import gpec
+from archive_helpers import write_tree
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ModelMismatchError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
-from gpec.runtime import archive
-from gpec.runtime import checkpoint as _checkpoint
 from small_models import curved, slopes
 
 KINDS = ["explainer", "posterior"]
@@ -29,7 +28,7 @@ def small_blocks(monkeypatch):
 
 
 def same(one, other):
-    for name in ("values", "boundary_variance", "noise_variance", "base_values", "predictions", "lower", "upper"):
+    for name in ("values", "model_variance", "noise_variance", "base_values", "predictions", "lower", "upper"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert one.statement() == other.statement()
 
@@ -114,7 +113,7 @@ def test_a_loaded_and_a_calibrated_fit_go_on_with_it(make_auto, X, tmp_path):
     same(g.explain(X[:10], attribution="posterior"), again.explain(X[:10], attribution="posterior"))
     e = again.calibrate(X[80:]).explain(X[:10], attribution="posterior", checkpoint=tmp_path / "kept")
     assert e.diagnostics["rows_resumed"] == {"posterior": 10}
-    assert "calibrated on 40 rows" in e.statement()
+    assert "Checked on 40 rows not used in fitting" in e.statement()
 
 
 class TestOtherWork:
@@ -171,7 +170,7 @@ class TestOtherWork:
             g.explain(X[:5], checkpoint=kept)
 
     def test_garbled_block(self, g, X, kept):
-        archive.write(next(kept.glob("blocks-*")), "Blocks", {"blocks": [{"stage": "posterior"}]})
+        write_tree(next(kept.glob("blocks-*")), "Blocks", {"blocks": [{"stage": "posterior"}]})
         with pytest.raises(CorruptFileError, match="missing or damaged part"):
             g.explain(X[:5], checkpoint=kept)
 
@@ -228,23 +227,6 @@ def test_another_explainer_is_other_work(make_auto, X, tmp_path):
     for explainer in (ShapleySampling(3), KernelShap()):
         with pytest.raises(CheckpointError, match="differs in the explainer;"):
             loaded(explainer=explainer).explain(X[:4], checkpoint=tmp_path / "kept")
-
-
-def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
-    """Of two processes with other settings, the second writes the identity anew while there is no block."""
-
-    def block(checkpoint, answer):
-        return checkpoint.cached("boundary", lambda _: answer, np.zeros((5, 2)))(slice(0, 5))
-
-    first = _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
-    second = _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"})
-    for checkpoint, answer in ((first, 60), (second, 80)):
-        with checkpoint:
-            assert block(checkpoint, {"n": answer}) == {"n": answer}
-    with _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "80"}) as third:
-        assert block(third, {}) == {"n": 80}
-    with pytest.raises(CheckpointError, match="differs in n_boundary"):
-        _checkpoint.BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])

@@ -18,6 +18,7 @@ from gpec import GPEC
 from gpec.kernels import RBF, WEG
 
 DEFAULTS = {
+    "mode": "auto",
     "kernel": "auto",
     "similar": "auto",
     "task_kernel": None,
@@ -25,13 +26,13 @@ DEFAULTS = {
     "lam": "auto",
     "rho": "auto",
     "boundary": "auto",
-    "n_boundary": 2000,
+    "n_boundary": "auto",
     "n_neighbors": 10,
     "n_landmarks": "auto",
     "components": "separate",
     "n_explained": 200,
     "draw": "output",
-    "background": 100,
+    "background": "auto",
     "noise": "auto",
     "n_resamples": 10,
     "output_scale": "evidence",
@@ -75,6 +76,7 @@ def test_signatures_of_the_methods():
         ("X", "POSITIONAL_OR_KEYWORD", empty),
         ("attribution", "KEYWORD_ONLY", "explainer"),
         ("confidence_level", "KEYWORD_ONLY", 0.95),
+        ("keep_similar", "KEYWORD_ONLY", True),
         ("checkpoint", "KEYWORD_ONLY", None),
     ]
     assert shape(GPEC.explain) == explain

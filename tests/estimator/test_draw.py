@@ -8,10 +8,7 @@ from scipy.special import expit
 
 import gpec
 from gpec.explainers import ExactShapley
-from gpec.pipeline.context import check_fit_inputs
-from gpec.pipeline.sampling import sample_rows_to_explain
-from gpec.pipeline.settings import Settings
-from gpec.runtime.blocks import Execution
+from gpec.kernels import WEG
 
 
 def rare(X):
@@ -34,13 +31,13 @@ def fitted(X, explainer="exact", **changes):
     return gpec.GPEC(rare, explainer, **{**small, **changes}).fit(X)
 
 
-def draws(X, n, seed, model=rare, earlier=None):
-    """The draw of one seed alone, without the rest of the fit."""
-    settings = Settings.of(
-        gpec.GPEC(model, lambda X: X, n_explained=n, random_state=seed, background=2).get_params(deep=False)
-    )
-    inputs = check_fit_inputs(model, settings, seed, X, None, None, None)
-    return sample_rows_to_explain(inputs, None if earlier is None else earlier.answers, Execution())
+def draws(X, n, seed, model=rare, g=None, *, three=False):
+    """A fit of which little is of interest but the draw, or a further one of ``g``."""
+    if g is None:
+        small = {"kernel": WEG(1.0, 1.0), "similar": None, "background": 2, "progress": False, "draw": "output"}
+        explainer = (lambda X: np.repeat(X[:, :, None], 3, axis=2)) if three else lambda X: X
+        g = gpec.GPEC(model, explainer, boundary="auto" if three else X[:12], random_state=seed, **small)
+    return g.set_params(n_explained=n).fit(X)
 
 
 def test_rare_class_is_among_the_explained_rows(data):
@@ -64,7 +61,7 @@ def test_weights_undo_the_draw(data):
         means = []
         for seed in range(60):
             draw = draws(data.X, 200, seed)
-            means.append(np.average(function(draw.rows), weights=draw.weights))
+            means.append(np.average(function(draw.X_explained_), weights=draw.explained_weights_))
         error = np.std(means, ddof=1) / np.sqrt(len(means))
         assert abs(np.mean(means) - truth) < 3 * error + 1e-3 * abs(truth)
 
@@ -80,8 +77,8 @@ def test_one_draw_tells_the_mean_of_all_rows(data):
 
 def test_more_rows_contain_fewer(data):
     few, many = draws(data.X, 50, 3), draws(data.X, 200, 3)
-    np.testing.assert_array_equal(many.rows[:50], few.rows)
-    assert not np.array_equal(few.rows, draws(data.X, 50, 4).rows)
+    np.testing.assert_array_equal(many.X_explained_[:50], few.X_explained_)
+    assert not np.array_equal(few.X_explained_, draws(data.X, 50, 4).X_explained_)
 
 
 def test_paper_draws_evenly(data):
@@ -99,11 +96,11 @@ def test_rows_that_are_given_weigh_the_same(make, models, X):
 @pytest.mark.parametrize("n", [3, 119, 120, 200])
 def test_nearly_all_rows(X, models, n):
     draw = draws(X, n, 0, models.curved)
-    assert len(draw.rows) == min(n, len(X))
-    assert len(np.unique(draw.rows, axis=0)) == len(draw.rows)
-    np.testing.assert_allclose(draw.weights.mean(), 1.0)
+    assert len(draw.X_explained_) == min(n, len(X))
+    assert len(np.unique(draw.X_explained_, axis=0)) == len(draw.X_explained_)
+    np.testing.assert_allclose(draw.explained_weights_.mean(), 1.0)
     if n >= 119:  # all but one
-        np.testing.assert_allclose(draw.weights, 1.0, atol=0.05)
+        np.testing.assert_allclose(draw.explained_weights_, 1.0, atol=0.05)
 
 
 def test_ten_thousand_rows_and_more_are_drawn_over_the_output_too():
@@ -111,30 +108,30 @@ def test_ten_thousand_rows_and_more_are_drawn_over_the_output_too():
     positive = rare(X) > 0.5
     for n in (10_000, 20_000):
         draw = draws(X, n, 0)
-        found = rare(draw.rows) > 0.5
-        assert len(np.unique(draw.rows, axis=0)) == n
+        found = rare(draw.X_explained_) > 0.5
+        assert len(np.unique(draw.X_explained_, axis=0)) == n
         assert found.sum() > 1.5 * positive.mean() * n
-        np.testing.assert_allclose(np.average(found, weights=draw.weights), positive.mean(), rtol=0.1)
+        np.testing.assert_allclose(np.average(found, weights=draw.explained_weights_), positive.mean(), rtol=0.1)
 
 
 def test_a_later_fit_asks_only_for_rows_of_the_larger_draw(counting):
     X = np.random.default_rng(6).normal(size=(30_000, 4))
-    asked = {}
-    first = None
+    model, asked, g = counting(rare), {}, None
     for n in (200, 10_000, 300):
-        model = counting(rare)
-        draw = draws(X, n, 0, model, first)
-        asked[n] = model.n_rows
-        np.testing.assert_array_equal(draw.rows, draws(X, n, 0).rows)
-        first = draw
-    assert asked == {200: 10_000, 10_000: 20_000, 300: 0}
+        before = model.n_rows
+        g = draws(X, n, 0, model, g)
+        asked[n] = model.n_rows - before
+        np.testing.assert_array_equal(g.X_explained_, draws(X, n, 0).X_explained_)
+    others = asked[300]  # of each fit, for something else
+    assert others < 100
+    assert {n: count - others for n, count in asked.items()} == {200: 10_000, 10_000: 20_000, 300: 0}
 
 
 @pytest.mark.parametrize("answer", [0.2, 0.9])
 def test_model_that_always_answers_the_same(X, answer):
-    """The draw is even then; that there is no boundary is said later."""
+    """The draw is even then; of a boundary that is given."""
     draw = draws(X, 30, 0, lambda X: np.full(len(X), answer))
-    np.testing.assert_allclose(draw.weights, 1.0)
+    np.testing.assert_allclose(draw.explained_weights_, 1.0)
 
 
 def test_every_class_has_its_share(models):
@@ -146,8 +143,8 @@ def test_every_class_has_its_share(models):
         return np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
 
     assert (model(X).argmax(axis=1) == 2).mean() < 0.006
-    draw = draws(X, 200, 0, model)
-    assert (model(draw.rows).argmax(axis=1) == 2).sum() >= 10
+    draw = draws(X, 200, 0, model, three=True)
+    assert (model(draw.X_explained_).argmax(axis=1) == 2).sum() >= 10
 
 
 def test_weights_come_back_from_a_file(tmp_path, data):

@@ -11,7 +11,6 @@ from gpec.errors import InputError, NumericalError
 from gpec.explainers import ShapleySampling
 from gpec.gp import ExactPosterior, LowRankPosterior, conditioning
 from gpec.kernels import RBF
-from gpec.pipeline import explain as _explaining
 
 
 def test_values_are_the_explainers(make, models, X):
@@ -29,12 +28,12 @@ def test_variance_is_the_same_for_both_attributions(make, models, X, classes):
     else:
         g = make(models.three_classes, models.slopes_of_three, noise=0.01).fit(X)
     a, b = g.explain(X[:6]), g.explain(X[:6], attribution="posterior")
-    np.testing.assert_array_equal(a.boundary_variance, b.boundary_variance)
+    np.testing.assert_array_equal(a.model_variance, b.model_variance)
     np.testing.assert_array_equal(a.noise_variance, b.noise_variance)
     assert np.abs(a.values - b.values).max() > 1e-6
     for e in (a, b):
-        np.testing.assert_array_equal(e.boundary_variance + e.noise_variance, e.variance)
-        assert (e.boundary_variance >= 0).all()
+        np.testing.assert_array_equal(e.model_variance + e.noise_variance, e.variance)
+        assert (e.model_variance >= 0).all()
         assert (e.noise_variance >= 0).all()
         assert (e.variance > 0).all()
         assert (e.lower <= e.values).all()
@@ -112,7 +111,7 @@ def test_settings_of_fit_are_those_of_explain(make, X):
     }
     for name, value in later.items():
         found = g.set_params(**{name: value}).explain(X[:4])
-        for part in ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values"):
+        for part in ("values", "model_variance", "noise_variance", "explainer_variance", "base_values"):
             assert getattr(found, part).tobytes() == getattr(expected, part).tobytes(), (name, part)
         assert found.diagnostics["settings"] == expected.diagnostics["settings"]
     assert expected.explainer_variance.any()
@@ -125,7 +124,7 @@ def test_settings_of_fit_are_those_of_explain(make, X):
 def test_blocks_do_not_matter(make, X, monkeypatch):
     g = make(noise=0.01).fit(X)
     whole = g.explain(X)
-    monkeypatch.setattr(_explaining, "_BLOCK", 7)
+    monkeypatch.setattr("gpec.pipeline.explain._BLOCK", 7)
     for n_jobs in (None, 1, 2, -1):
         parts = g.set_params(n_jobs=n_jobs).explain(X)
         np.testing.assert_allclose(parts.variance, whole.variance, rtol=1e-10)
@@ -163,7 +162,7 @@ def test_clamps_are_counted_over_blocks_and_classes(make, models, X, monkeypatch
     g = make() if classes == 2 else make(models.three_classes, models.slopes_of_three)
     g.set_params(n_jobs=n_jobs).fit(X)
     assert g.explain(X[:10]).diagnostics["clamped"] == 0
-    monkeypatch.setattr(_explaining, "_BLOCK", 4)
+    monkeypatch.setattr("gpec.pipeline.explain._BLOCK", 4)
     spied(lambda rows, answer: replace(answer, clamped=np.full(len(rows), 2)))
     assert g.explain(X[:10]).diagnostics["clamped"] == 10 * 2 * (1 if classes == 2 else 3)
 
@@ -183,7 +182,7 @@ def test_one_blas_thread_in_each_block(make, X, spied):
     assert set(seen) == {1}
 
 
-@pytest.mark.parametrize("part", ["mean", "boundary_variance", "noise_variance"])
+@pytest.mark.parametrize("part", ["mean", "model_variance", "noise_variance"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_posterior_that_is_not_finite(make, X, spied, part, value):
     g = make().fit(X)

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 import gpec
-from fit_bits import bits
+from archive_helpers import bits, read_tree
 from gpec.boundary import BisectionSampler, LevelSetSampler
 from gpec.errors import ModelCallError
 from gpec.explainers import KernelShap, ShapleySampling
 from gpec.explainers.adapters import CallableExplainer
 from gpec.explainers.cxplain import CXPlain
 from gpec.kernels import RBF, WEG
-from gpec.runtime import archive
-from gpec.runtime.checkpoint import BlockCache
 from gpec.similar import NearestRows
 from small_models import curved, slopes, slopes_of_three, three_classes
 
@@ -30,7 +28,8 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def interrupted(monkeypatch):
     """``interrupted(fit, most)``: calls ``fit`` until it ends, stopping it after ``most`` new things were kept."""
-    cached, left = BlockCache.cached, [np.inf]
+    cache = gpec.runtime.checkpoint.BlockCache
+    cached, left = cache.cached, [np.inf]
 
     def counting(self, stage, function, rows):
         def counted(part):
@@ -47,7 +46,7 @@ def interrupted(monkeypatch):
 
         return interrupting
 
-    monkeypatch.setattr(BlockCache, "cached", counting)
+    monkeypatch.setattr(cache, "cached", counting)
 
     def run(fit, most):
         for attempt in range(1_000):
@@ -66,7 +65,7 @@ def interrupted(monkeypatch):
 CASES = {
     "kernelshap": {"explainer": "kernelshap"},
     "a function": {"explainer": slopes},
-    "an explainer that draws": {"explainer": ShapleySampling(n_permutations=4), "kernel": "rbf"},
+    "an explainer that draws": {"explainer": ShapleySampling(n_permutations=4), "kernel": "weg"},
     "several runs": {
         "explainer": ShapleySampling(n_permutations=4),
         "noise": "resample",
@@ -183,7 +182,7 @@ def test_a_seed_that_was_drawn_is_that_of_the_first_call(make, interrupted, X, t
         try:
             return g.fit(X, checkpoint=tmp_path / "kept")
         finally:
-            seeds.append(archive.read(tmp_path / "kept" / "_identity.gpec", "Checkpoint")["notes"]["seed"])
+            seeds.append(read_tree(tmp_path / "kept" / "_identity.gpec", "Checkpoint")["notes"]["seed"])
 
     again, attempts = interrupted(fit, 10)
     assert attempts > 2

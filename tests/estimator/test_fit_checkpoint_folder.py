@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from archive_helpers import bits
 from extras import torch
-from fit_bits import bits
 from gpec.boundary import BisectionSampler
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ModelCallError, ParameterTypeError
 from gpec.kernels import RBF

@@ -44,7 +44,7 @@ def test_a_later_fit_with_other_groups_explains_anew(make_auto, frame):
 
 def test_a_group_is_calibrated_like_a_feature(make_auto, frame):
     g = make_auto(groups=GROUPS).fit(frame[:60]).calibrate(frame[60:])
-    assert "calibrated on 60 rows" in g.explain(frame[:3]).statement()
+    assert "Checked on 60 rows not used in fitting" in g.explain(frame[:3]).statement()
     assert g.explain(frame[:3], attribution="posterior").shape == (3, 2)
 
 

@@ -22,9 +22,10 @@ def iris():
 def test_shap(make, iris, kind, classes):
     X, y = iris
     model = RandomForestClassifier(8, max_depth=3, random_state=0).fit(X, y if classes == 3 else y == 1)
+    others = ("ExactExplainer", "KernelExplainer")
     if kind == "TreeExplainer":
         explainer = shap.TreeExplainer(model)
-    elif kind in ("ExactExplainer", "KernelExplainer"):
+    elif kind in others:
         explainer = getattr(shap, kind)(model.predict_proba, X[::25])
     else:
         explainer = kind
@@ -34,7 +35,7 @@ def test_shap(make, iris, kind, classes):
     assert e.shape == ((3, 4) if classes == 2 else (3, 4, 3))
     np.testing.assert_allclose(e.values.sum(axis=1) + e.base_values, p[:, 1] if classes == 2 else p, atol=1e-6)
     assert e.output_names == ("True" if classes == 2 else ["0", "1", "2"])
-    assert e.diagnostics["unit"] == ("probability" if kind.islower() else "as the explainer gives them")
+    assert e.diagnostics["unit"] == ("as the explainer gives them" if kind in others else "probability")
     assert not e.noise_variance.any()
 
 
@@ -110,7 +111,9 @@ def test_given_attributions_are_those_of_the_explainer(make, models, X):
     a, b = (part.explain(X[:5], attribution="posterior") for part in (own, given))
     np.testing.assert_array_equal(a.variance, b.variance)
     np.testing.assert_array_equal(a.values, b.values)
-    with pytest.raises(InputError, match="There is no explainer; pass attribution='posterior'"):
+    with pytest.raises(
+        InputError, match="There is no explainer; pass one to GPEC or load, or ask for attribution='posterior'"
+    ):
         given.explain(X[:5])
 
 

@@ -10,6 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from extras import torch, xgboost
 from gpec.data import Schema
+from gpec.explainers import TreeShap
 
 
 def test_torch_module(make, models, X):
@@ -29,7 +30,7 @@ def test_torch_module(make, models, X):
 def test_booster(make, X):
     y = X[:, 0] + X[:, 1] ** 2 > 0.5
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=2).fit(X, y)
-    e = make(model.get_booster(), "tree", n_explained=5, n_boundary=20).fit(X).explain(X[:3])
+    e = make(model.get_booster(), TreeShap(link="identity"), n_explained=5, n_boundary=20).fit(X).explain(X[:3])
     expected = model.predict_proba(X[:3])[:, 1]
     np.testing.assert_allclose(e.values.sum(axis=1) + e.base_values, expected, atol=1e-5)
 
@@ -100,7 +101,7 @@ def everything(g, X):
     parts |= {f"attributions {name}": value for name, value in vars(g.attributions_).items()}
     for attribution in ("explainer", "posterior"):
         e = g.explain(X[:6], attribution=attribution)
-        names = ("values", "boundary_variance", "noise_variance", "lower", "upper", "explainer_variance", "base_values")
+        names = ("values", "model_variance", "noise_variance", "lower", "upper", "explainer_variance", "base_values")
         parts |= {f"{attribution} {name}": getattr(e, name) for name in names}
         parts[f"{attribution} names"] = np.array([e.output_names])
     return {name: None if part is None else (part.shape, part.tobytes()) for name, part in parts.items()}

@@ -46,7 +46,7 @@ def test_intervals_of_bayesshap_cover_the_exact_values(forest, n_background):
 def test_noise_at_the_row_is_added_once(forest, noise):
     g = fit(forest, ShapleySampling(20), noise=noise, n_resamples=3, n_explained=30)
     own, posterior = g.explain(forest.rows[:5]), g.explain(forest.rows[:5], attribution="posterior")
-    np.testing.assert_array_equal(own.boundary_variance, posterior.boundary_variance)
+    np.testing.assert_array_equal(own.model_variance, posterior.model_variance)
     np.testing.assert_allclose(own.noise_variance, posterior.noise_variance + own.explainer_variance, rtol=1e-12)
     assert posterior.explainer_variance is None
 

@@ -11,6 +11,7 @@ from gpec.kernels import WEG
 
 def test_paper_settings():
     assert PAPER == {
+        "mode": "predict",
         "kernel": "weg",
         "similar": None,
         "standardize": False,

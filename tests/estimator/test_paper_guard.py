@@ -42,7 +42,7 @@ def found(case, X):
         "attributions": g.attributions_.values,
         "kernel": np.stack([kernel.gram(X[:10]) for kernel in kernels]),
         "mean": e.values,
-        "boundary variance": e.boundary_variance,
+        "boundary variance": e.model_variance,
         "noise variance": e.noise_variance,
     }
     return {name: np.asarray(array).tolist() for name, array in arrays.items()}

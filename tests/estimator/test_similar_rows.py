@@ -152,7 +152,7 @@ def test_values_that_do_not_add_up_are_not_made_to(make_auto, X):
     found = g.posterior_.predict(g._fitted.rows(X[:5] + 0.05))
     np.testing.assert_allclose(e.values, found.mean, atol=1e-12)
     np.testing.assert_allclose(e.variance, found.variance + 0.01, rtol=1e-9)
-    np.testing.assert_allclose(e.boundary_variance, found.boundary_variance, rtol=1e-9)
+    np.testing.assert_allclose(e.model_variance, found.model_variance, rtol=1e-9)
 
 
 def test_a_similar_row_equal_to_the_row_has_its_attribution(make_auto, X):
@@ -187,9 +187,9 @@ def test_what_holds_for_every_explanation(make_auto, X, case, attribution, tmp_p
     g = make_auto(model, explainer, **options).fit(X)
     e = g.explain(X[:8], attribution=attribution)
     assert e.promise == {"explainer": "similar rows", "posterior": "value"}[attribution]
-    assert (e.boundary_variance >= 0).all()
+    assert (e.model_variance >= 0).all()
     assert (e.noise_variance >= 0).all()
-    np.testing.assert_array_equal(e.variance, e.boundary_variance + e.noise_variance)
+    np.testing.assert_array_equal(e.variance, e.model_variance + e.noise_variance)
     assert np.isfinite(e.variance).all()
     for level in (0.5, 0.95, 0.999):
         lower, upper = e.interval(level)
@@ -207,7 +207,7 @@ def test_what_holds_for_every_explanation(make_auto, X, case, attribution, tmp_p
 def test_constant_attributions_do_not_change(make_auto, X):
     e = make_auto(explainer=CASES["constant"][1]).fit(X).explain(X[:5])
     assert (e.width < 1e-6).all()
-    assert e.trust()[0].tolist() == ["high", "low", "high"]
+    assert e.firmness[0].tolist() == ["firm", "unclear", "firm"]
 
 
 class TestCost:
@@ -229,7 +229,7 @@ class TestCost:
         before = model.n_rows
         for level in (0.5, 0.9, 0.99):
             e.interval(level)
-        e.statement(), e.sign_certainty, e.rank_certainty(2), e.trust(), e[1:, 1].interval(0.8)
+        e.statement(), e.sign_certainty, e.rank_certainty(2), e.firmness, e.firm_share, e[1:, 1].interval(0.8)
         assert model.n_rows == before
 
     def test_three_classes_ask_once(self, make_auto, X):

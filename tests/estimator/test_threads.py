@@ -1,6 +1,7 @@
 """The model is called by several threads at once: by blocks of one call, and by calls of different objects."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock, Thread
 
 import numpy as np
@@ -8,10 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import gpec
-from gpec.data import Rows
-from gpec.gp._gram import Gram
 from gpec.kernels import RBF
-from gpec.runtime.blocks import on_threads
 
 
 class Crowd:
@@ -69,7 +67,7 @@ def test_fit_asks_on_its_threads(make_auto, models, X, monkeypatch, kind):
     np.testing.assert_array_equal(found[1][2], found[3][2])
 
 
-def test_kernel_matrices_are_made_at_once():
+def test_kernel_matrices_of_two_fits_are_made_at_once(make, X):
     """Each needs the other to have begun."""
     both = Barrier(2)
 
@@ -78,10 +76,10 @@ def test_kernel_matrices_are_made_at_once():
             both.wait(20)
             return super().cross_to(Y, feature)
 
-    grams = [Gram(Meeting(1.0).fit(), Rows.of(np.eye(3) * k)) for k in (1, 2)]
-    with on_threads(2) as mapped:
-        for K in mapped(lambda gram: gram.matrix, grams):
-            np.testing.assert_array_equal(K.diagonal(), 1.0)
+    with ThreadPoolExecutor(2) as pool:
+        fits = list(pool.map(lambda seed: make(kernel=Meeting(1.0), random_state=seed).fit(X), (0, 1)))
+    for g, plain in zip(fits, (make(kernel=RBF(1.0), random_state=seed).fit(X) for seed in (0, 1)), strict=True):
+        np.testing.assert_array_equal(g.posterior_.parameters.scale, plain.posterior_.parameters.scale)
 
 
 def test_answers_to_explained_rows_have_the_bits_of_one_blas_thread(make_auto, models, X, tmp_path):

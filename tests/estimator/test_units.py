@@ -34,7 +34,7 @@ def fit(boosted, explainer, attributions):
 # Given attributions and an explainer in other units
 
 
-@pytest.mark.parametrize("explainer", ["kernelshap", "exact", "tree", "lime"])
+@pytest.mark.parametrize("explainer", ["kernelshap", "exact", TreeShap(link="identity"), "lime"])
 def test_log_odds_given_and_probabilities_later(boosted, explainer):
     g = fit(boosted, explainer, boosted.log_odds)
     for _ in range(2):  # and again
@@ -97,8 +97,8 @@ def test_posterior_starts_from_the_explainers_base_value(explainer, classes):
     X, y = load_iris(return_X_y=True)
     y = y if classes == 3 else y == 1
     model = RandomForestClassifier(20, max_depth=4, random_state=0).fit(X, y)
-    g = gpec.GPEC(model, explainer, n_boundary=60, n_explained=30, background=X[::10], random_state=0, progress=False)
-    g.fit(X)
+    small = {"n_boundary": 60, "n_explained": 30, "background": X[::10], "random_state": 0, "progress": False}
+    g = gpec.GPEC(model, explainer, mode="predict", **small).fit(X)
     own, posterior = g.explain(X[:4]), g.explain(X[:4], attribution="posterior")
     np.testing.assert_allclose(posterior.base_values, own.base_values, atol=1e-9)
     s = posterior.to_shap()

@@ -62,6 +62,38 @@ def shapley_by_definition(model, x, background):
     return np.array(phi)
 
 
+def play(explainer, value, m, n_games=1):
+    """The same game of ``m`` players solved several times, each with coalitions of its own, and all coalitions asked.
+
+    A row of ones is explained against one of zeros, so that whoever is not 0 has joined; each game has other numbers.
+    Returns values and variances ``(n_games, m)``, and the coalitions of each game ``(s, m)`` but for none and all.
+    """
+    asked, rows = [], np.repeat(np.arange(1.0, n_games + 1)[:, None], m, axis=1)
+
+    def model(Z):
+        asked.append(Z.copy())
+        return value(Z != 0)
+
+    ready = explainer.fit(model, np.vstack((np.zeros(m), rows)), background=np.zeros((1, m)), model_output="value")
+    asked.clear()
+    found = ready(rows)
+    Z = np.concatenate(asked)
+    Z = Z[(Z != 0).any(axis=1) & (Z == 0).any(axis=1)]
+    Z = Z[np.argsort(Z.max(axis=1), kind="stable")]
+    games = np.split(Z != 0, np.searchsorted(Z.max(axis=1), np.arange(2, n_games + 1)))
+    return found.values, found.variance, games
+
+
+def recorded(model, asked):
+    """The model, which keeps all rows it is asked about."""
+
+    def watched(rows):
+        asked.append(np.array(rows))
+        return model(rows)
+
+    return watched
+
+
 def network(inputs, outputs, dtype=None):
     """A torch Module with one hidden layer and weights that are always the same."""
     rng = np.random.default_rng(outputs)

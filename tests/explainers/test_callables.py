@@ -198,9 +198,9 @@ def test_explainer_that_raises(models, X):
 
 def test_interrupt_passes_through(models, X):
     def explainer(X):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("pressed")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="pressed"):
         fitted(explainer, models.curved, X)(X[:4])
 
 

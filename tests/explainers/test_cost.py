@@ -4,6 +4,7 @@ import re
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,14 +27,10 @@ from gpec.explainers import (
     Lime,
     ShapKernel,
     ShapleySampling,
-    TreeShap,
-    _cost,
     base,
 )
-from gpec.explainers._cost import CostEstimate
 from gpec.explainers.noise import observe
 from gpec.images import SuperpixelExplainer
-from gpec.runtime.blocks import Execution
 
 ROWS = np.random.default_rng(7).normal(size=(60, 8))
 
@@ -68,20 +65,57 @@ def test_a_short_run_says_nothing(recwarn):
     assert not recwarn.list
 
 
-def test_minutes_are_told_by_the_first_block():
-    watch = CostEstimate("KernelShap", 200, 5_000_000, "use less")
-    expected = r"^Explaining 200 rows with KernelShap takes about 5,000,000 model rows, about 5 min; use less\.$"
-    with pytest.warns(SlowExplainerWarning, match=expected):
-        watch.first_block(3.0, 0.01, 1)
-    watch.first_block(3.0, 0.01, 1)  # only once: warnings are errors here
-    CostEstimate("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.06, 1)
-    CostEstimate("KernelShap", 200, 5_000_000, "use less").first_block(3.0, 0.03, 2)
-    with pytest.warns(SlowExplainerWarning, match=r"^Explaining 9 rows with mine takes about 70 s; use less\.$"):
-        CostEstimate("mine", 9, None, "use less").first_block(7.0, 0.1, 1)
+class Slow(Explainer):
+    """Says how many model rows it needs, and takes some seconds for its first block on a clock of the test."""
+
+    threads, remedy = True, "use less"
+
+    def __init__(self, clock, model_rows=None, seconds=0.0):
+        self.clock, self.needs, self.seconds = clock, model_rows, seconds
+
+    def model_rows(self, Z):
+        return self.needs
+
+    def _explain(self, Z, seeds):
+        if (Z == 0).all(axis=1).any():
+            self.clock.append(self.seconds)
+        return Attribution(np.zeros(Z.shape))
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """``slow(n, at_once, model_rows, seconds)``: explain ``n`` rows, the first block in this time."""
+
+    def explain(n, at_once, model_rows=None, seconds=0.0, n_jobs=1, columns=3):
+        clock, rows = [], np.vstack((np.zeros(columns), np.random.default_rng(0).normal(size=(n - 1, columns))))
+        monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: sum(clock)))
+        ready = Slow(clock, model_rows, seconds).fit(lambda rows: np.full(len(rows), 0.5), rows, background=2)
+        ready.rows_at_once = at_once
+        return ready(rows, n_jobs=n_jobs)
+
+    return explain
+
+
+def test_minutes_are_told_by_the_first_block(slow):
+    expected = r"^Explaining 200 rows with Slow takes about 5,000,000 model rows, about 5 min; use less\.$"
+    with pytest.warns(SlowExplainerWarning, match=expected) as caught:
+        slow(200, 2, 5_000_000, 3.0)
+    assert len(caught) == 1
+    with pytest.warns(SlowExplainerWarning, match=r"^Explaining 9 rows with Slow takes about 70 s; use less\.$"):
+        slow(9, 1, None, 7.8)
+    slow(50, 3, None, 3.0)  # 50 s: warnings are errors here
+    slow(100, 3, None, 3.0, n_jobs=2)
+
+
+def test_rows_with_many_columns_cost_more(slow):
+    """Ten rows with 500 features take minutes, though their model rows are fewer than 20 million."""
+    with pytest.warns(SlowExplainerWarning, match=r"^Explaining 10 rows with Slow takes about 9,980,010 model rows; u"):
+        slow(10, 10, 9_980_010, columns=500)
+    slow(10, 10, 9_980_010, columns=30)
 
 
 def test_a_slow_explainer_of_the_users_own_is_noticed(monkeypatch, models, X):
-    monkeypatch.setattr(_cost, "_MANY_SECONDS", 0.1)
+    monkeypatch.setattr("gpec.explainers._cost.LONG", 0.1)
     calls = []
 
     def slow(rows):
@@ -97,7 +131,7 @@ def test_a_slow_explainer_of_the_users_own_is_noticed(monkeypatch, models, X):
 
 
 def test_runs_are_counted_together_and_said_once(monkeypatch):
-    monkeypatch.setattr(_cost, "_MANY_MODEL_ROWS", 3 * 10 * 60)
+    monkeypatch.setattr("gpec.explainers._cost._MANY_MODEL_ROWS", 3 * 10 * 60)
     options = {"n_resamples": 10, "seed": 0}
     explainer = fitted(Lime(60), tangled, ROWS)
     with warnings.catch_warnings():
@@ -134,14 +168,14 @@ def test_the_cost_is_what_it_costs(explainer, tolerance, counting):
 def test_the_cost_of_many_rows_is_told_by_some():
     many = np.random.default_rng(1).normal(size=(5_000, 8))
     ready = fitted(ExactShapley(), tangled, ROWS)
-    assert ready.model_rows(many) == 5_000 * 20 * 254
+    assert ready.model_rows(many) == 5_000 * (20 * 254 + 1)
 
 
 def test_more_features_than_coalitions_can_be_counted():
     """2^1100 is no double."""
     wide = np.random.default_rng(0).normal(size=(6, 1_100))
     ready = fitted(KernelShap(), lambda rows: np.full(len(rows), 0.5), wide, background=wide[:1])
-    assert ready.model_rows(wide[1:2]) == 4 * 1_100
+    assert ready.model_rows(wide[1:2]) == 4 * 1_100 + 1
     assert not ready(wide[1:2]).values.any()
 
 
@@ -221,7 +255,7 @@ def test_calls_and_rows_are_counted_under_threads(monkeypatch):
 
 @pytest.mark.parametrize(
     "explainer",
-    [CallableExplainer(lambda rows: 0.1 * rows), CXPlain(2, n_train=30, n_epochs=1), ShapKernel(20), TreeShap()],
+    [CallableExplainer(lambda rows: 0.1 * rows), CXPlain(2, n_train=30, n_epochs=1), ShapKernel(20)],
     ids=lambda one: type(one).__name__,
 )
 def test_others_stay_on_one_thread(explainer):
@@ -264,7 +298,7 @@ def test_images_are_shared_between_threads():
 
 
 def test_blocks_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", 20 * 254 * 3)
+    monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", (20 * 254 + 1) * 3)
     sizes = []
 
     class Noted(ExactShapley):
@@ -281,7 +315,7 @@ def test_blocks_do_not_depend_on_the_number_of_threads(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_errors_name_the_rows(n_jobs, monkeypatch):
-    monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", 20 * 254 * 3)
+    monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", (20 * 254 + 1) * 3)
     bad = ROWS[20:40].copy()
     bad[13, 0] = 77.0
 
@@ -297,24 +331,18 @@ def test_errors_name_the_rows(n_jobs, monkeypatch):
 
 def test_resampling_runs_on_threads_too(monkeypatch):
     monkeypatch.setattr(base, "_MODEL_ROWS_AT_ONCE", 200)
-    model = Threads()
-    ready = fitted(Lime(60), model, ROWS)
-    options = {"noise": "resample", "n_resamples": 3, "seed": 0}
-    one, two = (observe(ready, ROWS[:12], execution=Execution(n_jobs), **options) for n_jobs in (1, 2))
+    found = []
+    for n_jobs in (1, 2):
+        model = Threads()
+        options = {"noise": "resample", "n_resamples": 3, "n_explained": 12, "background": ROWS[:20], "n_boundary": 20}
+        g = gpec.GPEC(model, Lime(60), n_jobs=n_jobs, random_state=0, progress=False, **options).fit(ROWS)
+        found.append(g.attributions_)
+    one, two = found
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.variance, two.variance)
+    assert (one.variance > 0).all()
     assert len(model.seen) > 1
 
 
 def test_the_class_is_public():
     assert issubclass(gpec.errors.SlowExplainerWarning, UserWarning)
-
-
-def test_rows_with_many_columns_cost_more():
-    """Shapley sampling of 10 rows with 500 features takes minutes, though its model rows are fewer than 20 million."""
-    expected = 10 * (2_000 * 499 + 1)
-    with pytest.warns(SlowExplainerWarning, match=r"^Explaining 10 rows with ShapleySampling takes about 9,980,010 mo"):
-        CostEstimate("ShapleySampling", 10, expected, "use less", 500)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        CostEstimate("ShapleySampling", 10, expected, "use less", 30)

@@ -3,15 +3,16 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import spearmanr
 
 import gpec
 from gpec.data import Schema
+from gpec.data._background import typical_row
 from gpec.errors import InputError, MissingExtraError, ModelCallError, ModelOutputError, ParameterTypeError
 from gpec.explainers import make_explainer
-from gpec.explainers._baseline import typical_row
 from gpec.explainers._cxplain_networks import MLP, UNet, train
 from gpec.explainers.cxplain import CXPlain, _increase, _patch_side, _patches, _shares
 
@@ -85,6 +86,20 @@ def test_masked_category_is_the_most_frequent(mixed):
             assert table.categories[j][int(row[j])] == mixed.frame[name][:50].mode()[0]
         else:
             assert row[j] == pytest.approx(mixed.frame[name][:50].mean())
+
+
+def test_the_typical_row():
+    rows = pd.DataFrame(
+        {
+            "number": [1.0, np.nan, 3.0, np.nan],
+            "mostly none": ["a", None, None, "b"],
+            "mostly a": ["a", "a", None, "b"],
+            "never": [np.nan, np.nan, np.nan, np.nan],
+        }
+    )
+    schema, Z = Schema.learn(rows, categorical_features=["mostly none", "mostly a"])
+    np.testing.assert_array_equal(typical_row(Z, schema), [2.0, np.nan, 0.0, np.nan])
+    np.testing.assert_array_equal(typical_row(Z[[0, 3]], schema), [1.0, 0.0, 0.0, np.nan])
 
 
 # The networks

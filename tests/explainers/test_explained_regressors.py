@@ -178,7 +178,7 @@ def test_labels_of_a_number():
 def test_trees_of_a_logarithm(build):
     with pytest.raises(
         ExplainerError,
-        match=r"add up to a value that is off by .* reasons: trees that add up to its logarithm",
+        match=r"its trees add up to the logarithm or another function of its value \(off by .*\); use 'kernelshap'",
     ):
         answer_of("tree", build().fit(X, np.abs(Y)))
 

@@ -5,29 +5,25 @@ from math import comb
 import numpy as np
 import pytest
 import shap
-from explainer_helpers import tangled
+from explainer_helpers import play, shapley_by_definition, tangled
 from sklearn.base import clone
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.explainers._kernelshap_regression import draw_design
-from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley
 
 ROWS = np.random.default_rng(3).normal(size=(40, 9))
 
 
-def random_game(m, c=2, seed=0):
-    """Values of all coalitions ``(2^m, c)``, and the Shapley values."""
-    v = np.random.default_rng(seed).normal(size=(2**m, c)) + 3 * all_coalitions(m).sum(axis=1, keepdims=True)
-    return v, shapley_values(v[None, 1:-1], v[:1], v[-1:])[0]
+def random_game(m, seed=0):
+    """A game, the values of all its coalitions by their number, and its Shapley values."""
+    size = ((np.arange(2**m)[:, None] >> np.arange(m)) & 1).sum(axis=1)
+    v = np.random.default_rng(seed).normal(size=2**m) + 3.0 * size
 
+    def value(masks):
+        return v[masks @ (1 << np.arange(m))]
 
-def solved(v, m, n_samples, g, seed=0):
-    """The same game solved ``g`` times with coalitions of its own each time."""
-    design = draw_design(m, n_samples, g, np.random.default_rng(seed))
-    worth = v[design.masks @ (1 << np.arange(m))]
-    return design.solve(worth, np.tile(v[0], (g, 1)), np.tile(v[-1], (g, 1)))
+    return value, v, shapley_by_definition(lambda rows: value(rows > 0), np.ones(m), np.zeros((1, m)))
 
 
 # Closed forms
@@ -35,66 +31,62 @@ def solved(v, m, n_samples, g, seed=0):
 
 @pytest.mark.parametrize("m", range(2, 10))
 def test_all_coalitions_give_the_exact_values(m):
-    v, exact = random_game(m)
-    design = draw_design(m, 2**m - 2, 1, np.random.default_rng(0))
-    assert len(np.unique(design.masks[0], axis=0)) == 2**m - 2
-    assert all(last - first == count for first, last, count in design.strata)
-    values, variance = solved(v, m, 2**m - 2, 3)
-    np.testing.assert_allclose(values, np.tile(exact, (3, 1, 1)), rtol=0, atol=1e-12)
+    value, _, exact = random_game(m)
+    values, variance, games = play(KernelShap(2**m - 2), value, m, 3)
+    for coalitions in games:
+        assert len(np.unique(coalitions, axis=0)) == len(coalitions) == 2**m - 2
+    np.testing.assert_allclose(values, np.tile(exact, (3, 1)), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(variance, 0)
 
 
 def test_additive_game_needs_few_coalitions():
-    effects = np.random.default_rng(0).normal(size=(30, 2))
-
-    def value(masks):
-        return masks @ effects + 1.0
-
-    design = draw_design(30, 120, 4, np.random.default_rng(1))
-    values, variance = design.solve(value(design.masks), np.ones((4, 2)), np.tile(1 + effects.sum(axis=0), (4, 1)))
-    np.testing.assert_allclose(values, np.tile(effects, (4, 1, 1)), rtol=0, atol=1e-12)
+    effects = np.random.default_rng(0).normal(size=30)
+    values, variance, _ = play(KernelShap(120), lambda masks: masks @ effects + 1.0, 30, 4)
+    np.testing.assert_allclose(values, np.tile(effects, (4, 1)), rtol=0, atol=1e-12)
     assert variance.max() < 1e-24
 
 
 def test_regression_without_shortcuts():
     """The solution is that of the constrained least squares problem when coalitions are few and all of them there."""
     m = 5
-    v, _ = random_game(m, c=1)
-    masks = all_coalitions(m)[1:-1].astype(float)
+    value, v, _ = random_game(m)
+    masks = ((np.arange(1, 2**m - 1)[:, None] >> np.arange(m)) & 1).astype(float)
     size = masks.sum(axis=1)
     weight = np.array([(m - 1) / (comb(m, int(k)) * k * (m - k)) for k in size])
     rows = masks[:, :-1] - masks[:, -1:]  # the last value is what the others leave of the whole
-    target = v[1:-1, 0] - v[0, 0] - masks[:, -1] * (v[-1, 0] - v[0, 0])
+    target = v[1:-1] - v[0] - masks[:, -1] * (v[-1] - v[0])
     root = np.sqrt(weight)
     expected = np.linalg.lstsq(rows * root[:, None], target * root, rcond=None)[0]
-    values, _ = solved(v, m, 2**m, 1)
-    np.testing.assert_allclose(values[0, :-1, 0], expected, rtol=0, atol=1e-12)
+    values, _, _ = play(KernelShap(2**m), value, m)
+    np.testing.assert_allclose(values[0, :-1], expected, rtol=0, atol=1e-12)
 
 
 # Which coalitions
+
+
+def sizes(coalitions):
+    return np.bincount(coalitions.sum(axis=1), minlength=coalitions.shape[1])[1:]
 
 
 @pytest.mark.parametrize(
     ("m", "n_samples"), [(4, 12), (9, 80), (10, 400), (12, 3_000), (14, 14_000), (30, 500), (70, 700)]
 )
 def test_coalitions(m, n_samples):
-    design = draw_design(m, n_samples, 3, np.random.default_rng(0))
-    masks = design.masks
-    assert masks.shape == (3, n_samples, m)
-    assert all(len(np.unique(game, axis=0)) == n_samples for game in masks)  # none twice
-    np.testing.assert_array_equal(masks[:, n_samples // 2 :], ~masks[:, : n_samples // 2])
-    first, last, count = design.strata[0]
-    assert last - first == count == m
-    total = sum((m - 1) / (k * (m - k)) for k in range(1, m)) / 2
-    np.testing.assert_allclose(design.weight.sum(), total)
+    _, _, games = play(KernelShap(n_samples), lambda masks: masks[:, 0] * 1.0, m, 3)
+    for coalitions in games:
+        found = {row.tobytes() for row in coalitions}
+        assert len(found) == len(coalitions) == n_samples  # none twice
+        assert found == {row.tobytes() for row in ~coalitions}  # each with its opposite
+        assert sizes(coalitions)[0] == m  # all single features
     if m > 4:  # each game draws its own
-        assert (masks[0] != masks[1]).any()
+        assert {row.tobytes() for row in games[0]} != {row.tobytes() for row in games[1]}
 
 
 def test_coalitions_of_a_size_are_equally_likely():
-    masks = draw_design(7, 20, 20_000, np.random.default_rng(0)).half[:, 7:]
+    _, _, games = play(KernelShap(20), lambda masks: masks[:, 0] * 1.0, 7, 20_000)
+    masks = np.concatenate(games)
     for size in (2, 3):
-        chosen = masks[masks.sum(axis=2) == size]
+        chosen = masks[masks.sum(axis=1) == size]
         _, counts = np.unique(chosen, axis=0, return_counts=True)
         assert len(counts) == comb(7, size)
         expected = len(chosen) / comb(7, size)
@@ -102,9 +94,9 @@ def test_coalitions_of_a_size_are_equally_likely():
 
 
 def test_too_few_are_made_enough():
-    design = draw_design(12, 1, 1, np.random.default_rng(0))
-    assert [last - first for first, last, _ in design.strata] == [12, 2, 2, 2, 2, 2]
-    values, variance = solved(random_game(12)[0], 12, 1, 5)
+    values, variance, games = play(KernelShap(1), random_game(12)[0], 12, 5)
+    for coalitions in games:
+        assert sizes(coalitions).tolist() == [12, 2, 2, 2, 2, 4, 2, 2, 2, 2, 12]
     assert np.isfinite(values).all()
     assert (variance > 0).all()
 
@@ -114,8 +106,8 @@ def test_too_few_are_made_enough():
 
 @pytest.mark.parametrize(("m", "n_samples"), [(6, 30), (6, 58), (9, 40), (9, 120), (9, 400), (10, 100)])
 def test_unbiased_and_as_wrong_as_it_says(m, n_samples):
-    v, exact = random_game(m)
-    values, variance = solved(v, m, n_samples, 3_000)
+    value, _, exact = random_game(m)
+    values, variance, _ = play(KernelShap(n_samples), value, m, 3_000)
     actual = values.var(axis=0, ddof=1)
     assert 1 / 1.25 < variance.mean() / actual.mean() < 1.25
     standard_error = np.sqrt(actual / len(values))

@@ -8,12 +8,10 @@ import pytest
 from explainer_helpers import fitted, network, shapley_by_definition
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
 from extras import torch
-from gpec.data import Schema
-from gpec.data._equality import contents_of, unique_rows
 from gpec.errors import InputError
 from gpec.explainers import (
     BayesLime,
@@ -27,11 +25,8 @@ from gpec.explainers import (
     ShapleySampling,
     TreeShap,
 )
-from gpec.explainers._baseline import typical_row
-from gpec.explainers._perturbation import LimeSampler, batch
 from gpec.explainers.base import row_seed
 from gpec.images import SuperpixelExplainer
-from gpec.runtime.randomness import stream
 
 NAN = np.nan
 OTHER_NAN = struct.unpack("d", struct.pack("Q", 0xFFF8000000000123))[0]
@@ -159,66 +154,39 @@ def test_a_feature_that_both_rows_lack_has_no_say_and_costs_nothing(kind, counti
 def test_equal_background_rows_become_one(counting):
     model = counting(lambda rows: np.full(len(rows), 0.5))
     X = np.array([[NAN, 1.0], [NAN, 1.0], [NAN, 2.0], [0.0, NAN], [NAN, 1.0]])
-    rows, counts = unique_rows(X)
-    np.testing.assert_array_equal(rows, [[0.0, NAN], [NAN, 1.0], [NAN, 2.0]])
-    np.testing.assert_array_equal(counts, [1, 3, 1])
     fitted(ExactShapley(), model, X, background=X)
     assert model.n_rows == 1 + 3
 
 
-def test_the_typical_row():
-    rows = pd.DataFrame(
-        {
-            "number": [1.0, NAN, 3.0, NAN],
-            "mostly none": ["a", None, None, "b"],
-            "mostly a": ["a", "a", None, "b"],
-            "never": [NAN, NAN, NAN, NAN],
-        }
-    )
-    schema, Z = Schema.learn(rows, categorical_features=["mostly none", "mostly a"])
-    np.testing.assert_array_equal(typical_row(Z, schema), [2.0, NAN, 0.0, NAN])
-    np.testing.assert_array_equal(typical_row(Z[[0, 3]], schema), [1.0, 0.0, 0.0, NAN])
-
-
-def neighborhood(rows, **options):
-    schema, Z = Schema.learn(rows)
-    return LimeSampler(*LimeSampler.statistics(Z, schema), 1.5, **options), Z
-
-
-def test_lime_counts_what_is_there(frame):
-    rows, _ = frame
-    sampler, _ = neighborhood(rows)
-    known = rows["colour"].dropna()
-    assert sampler.mean[1] == pytest.approx(rows["price"].mean())
-    assert sampler.scale[1] == pytest.approx(rows["price"].std(ddof=0))
-    np.testing.assert_allclose(sampler.frequencies[0], known.value_counts(normalize=True).sort_index())
-    np.testing.assert_allclose(sampler.missing, rows.isna().mean())
-
-
-def drawn_number(sampler, rows):
-    return (rows[:, 1] - sampler.mean[1]) / sampler.scale[1]
-
-
 @pytest.mark.parametrize("around", ["data", "row"])
-def test_lime_draws_gaps_as_often_as_they_occur(frame, around):
-    rows, _ = frame
-    sampler, Z = neighborhood(rows, around=around)
-    some = np.array([np.flatnonzero(np.isnan(Z[:, 1]))[0], np.flatnonzero(~np.isnan(Z).any(axis=1))[0]])
-    drawn = batch(sampler, Z[some], [stream(i, "perturbations") for i in range(2)], 20_000, first=True)
-    rows_drawn = drawn.rows[:, :, 0]
-    np.testing.assert_array_equal(rows_drawn[:, 0], Z[some])
-    np.testing.assert_allclose(np.isnan(rows_drawn).mean(axis=1), np.tile(rows.isna().mean(), (2, 1)), atol=0.015)
-    assert np.isfinite(drawn.features).all()
-    assert np.isfinite(drawn.weights).all()
-    lacks, colours = np.isnan(rows_drawn[:, :, 1]), rows_drawn[:, :, 0]
-    np.testing.assert_array_equal(drawn.features[0, :, 1], lacks[0])  # its own price is missing
-    there = ~lacks[1]
-    np.testing.assert_allclose(drawn.features[1, there, 1], drawn_number(sampler, rows_drawn[1])[there])
-    np.testing.assert_array_equal(drawn.features[1, :, 4], lacks[1])
-    np.testing.assert_allclose(drawn.features[0, :, 4], np.where(lacks[0], 0.0, drawn_number(sampler, rows_drawn[0])))
-    for i in range(2):
-        own = np.isnan(colours[i]) if np.isnan(Z[some[i], 0]) else colours[i] == Z[some[i], 0]
-        np.testing.assert_array_equal(drawn.features[i, :, 0], own)
+def test_lime_draws_gaps_as_often_as_they_occur_and_takes_them_for_features(frame, around):
+    """A number that may be missing is two features: the number, and whether it is missing."""
+    X, model = frame
+    known = X["colour"].dropna().value_counts(normalize=True).sort_index()
+    lacks, has = X[X["price"].isna()].index[0], X[X.notna().all(axis=1)].index[0]
+    for i in (lacks, has):
+        asked = []
+
+        def watched(rows, asked=asked):
+            asked.append(rows)
+            return model(rows)
+
+        explainer = Lime(20_000, around=around, kernel_width=1.5).fit(watched, X, background=25)
+        asked.clear()
+        row, found = X.loc[[i]], explainer(X.loc[[i]]).values[0]
+        drawn = pd.concat(asked, ignore_index=True)
+        pd.testing.assert_frame_equal(drawn[:1], row.reset_index(drop=True), check_dtype=False)
+        np.testing.assert_allclose(drawn.isna().mean(), X.isna().mean(), atol=0.015)
+        shares = drawn["colour"].dropna().value_counts(normalize=True).sort_index()
+        np.testing.assert_allclose(shares, known, atol=0.015)
+        same = lambda name: (drawn[name] == row[name].item()) | (drawn[name].isna() & pd.isna(row[name].item()))  # noqa: B023, E731
+        gap, number = drawn["price"].isna(), (drawn["price"] - X["price"].mean()) / X["price"].std(ddof=0)
+        weight = (drawn["weight"] - X["weight"].mean()) / X["weight"].std(ddof=0)
+        first, second = (gap, number.fillna(0.0)) if i == lacks else (number.fillna(number[0]), gap)
+        features = np.column_stack((same("colour"), first, weight, same("new"), second)).astype(float)
+        squared = ((features[:, :4] - features[0, :4]) ** 2).sum(axis=1) + (gap & (i == has))
+        ridge = Ridge(alpha=1.0).fit(features, model(drawn), sample_weight=np.exp(-0.5 * squared / 1.5**2))
+        np.testing.assert_allclose(found, ridge.coef_[:4], atol=1e-9)
 
 
 def test_lime_finds_the_slope_of_a_number_that_is_sometimes_missing():
@@ -229,12 +197,12 @@ def test_lime_finds_the_slope_of_a_number_that_is_sometimes_missing():
     def model(rows):
         return 0.5 + 0.02 * np.where(np.isnan(rows[:, 0]), 9.0, rows[:, 0]) + 0.05 * rows[:, 1]
 
-    sampler, _ = neighborhood(X)
+    mean, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     explainer = fitted(Lime(20_000), model, X)
     has, lacks = (X[np.isnan(X[:, 0]) == gap][:3] for gap in (False, True))
-    np.testing.assert_allclose(explainer(has).values, np.tile(sampler.scale * [0.02, 0.05], (3, 1)), atol=2e-3)
+    np.testing.assert_allclose(explainer(has).values, np.tile(scale * [0.02, 0.05], (3, 1)), atol=2e-3)
     # missing rather than a number: 9 against 0 on average
-    np.testing.assert_allclose(explainer(lacks).values[:, 0], 0.02 * (9.0 - sampler.mean[0]), atol=4e-3)
+    np.testing.assert_allclose(explainer(lacks).values[:, 0], 0.02 * (9.0 - mean[0]), atol=4e-3)
 
 
 def test_cxplain_sees_gaps_in_a_column_of_their_own(lacking):
@@ -263,10 +231,9 @@ def test_known_attributions_are_found_by_rows_with_gaps(lacking):
     np.testing.assert_array_equal(found.values, values[5:9])
 
 
-def test_equal_rows_have_equal_content_and_seeds():
-    contents = contents_of(np.array([[0.0, NAN], [-0.0, OTHER_NAN], [NAN, 0.0]]))
-    assert contents[0] == contents[1] != contents[2]
+def test_equal_rows_have_equal_seeds():
     assert row_seed(1, 0, np.array([0.0, NAN])) == row_seed(1, 0, np.array([-0.0, OTHER_NAN]))
+    assert row_seed(1, 0, np.array([0.0, NAN])) != row_seed(1, 0, np.array([NAN, 0.0]))
 
 
 def test_images_must_be_whole():

@@ -33,6 +33,17 @@ def test_functions_and_shap_objects(forests):
     assert type(make_explainer(shap.TreeExplainer(forests[2]))) is ShapAdapter
 
 
+def test_which_are_cheap_is_known_before_they_see_a_model(forests, X):
+    background = np.asarray(X[:5])
+    cheap = ["tree", shap.TreeExplainer(forests[2]), CallableExplainer(np.asarray, cheap=True)]
+    assert all(make_explainer(each).cheap for each in cheap)
+    others = ["kernelshap", "exact", "lime", "cxplain", np.asarray, shap.ExactExplainer(np.asarray, background)]
+    assert not any(make_explainer(each).cheap for each in others)
+    assert make_explainer(shap.LinearExplainer((np.ones(X.shape[1]), 0.0), background)).cheap
+    with pytest.raises(InputError, match="cheap='yes' is not one of True, False"):
+        make_explainer(CallableExplainer(np.asarray, cheap="yes"))
+
+
 @pytest.mark.parametrize("explainer", [ShapKernel, shap.TreeExplainer, dict])
 def test_a_class_is_not_an_explainer(explainer):
     with pytest.raises(ParameterTypeError, match=f"explainer is the class {explainer.__name__}; pass an instance"):

@@ -1,11 +1,18 @@
 """Explainer objects of shap."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import shap
-from explainer_helpers import IRIS, fitted, network, probability_of
+from explainer_helpers import IRIS, SPECIES, fitted, network, probability_of
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestRegressor,
+)
 
-from extras import torch
+from extras import lightgbm, torch
+from gpec.errors import InputError
 from gpec.explainers.adapters import preserved_numpy_seed
 from gpec.explainers.base import row_seed
 
@@ -26,6 +33,26 @@ def test_shap_objects(logistic, forests, kind, classes):
         found = explainer(rows)
         np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, probability_of(model, rows), atol=1e-6)
         assert found.values.shape == ((n, 4) if classes == 2 else (n, 4, 3))
+
+
+def test_columns_that_shap_would_take_for_others_are_refused():
+    rows = pd.DataFrame(IRIS, columns=list("wxyz"))
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(rows, SPECIES == 1)
+    fitted(shap.TreeExplainer(model), model, rows)
+    with pytest.raises(InputError, match=r"TreeExplainer takes columns by position.*pass X\[\['w', 'x', 'y', 'z'\]\]"):
+        fitted(shap.TreeExplainer(model), model, rows[list("zyxw")])
+
+
+def test_the_unit_of_trees_is_what_they_explain(forests):
+    boosted = GradientBoostingClassifier(n_estimators=3).fit(IRIS, SPECIES == 1)
+    several = HistGradientBoostingClassifier(max_iter=3).fit(IRIS, SPECIES)
+    value = RandomForestRegressor(3).fit(IRIS, SPECIES)
+    assert fitted(shap.TreeExplainer(forests[3]), forests[3]).unit == "probability"
+    assert fitted(shap.TreeExplainer(boosted), boosted).unit == "log-odds"
+    assert fitted(shap.TreeExplainer(several), several).unit == "margin"
+    assert fitted(shap.TreeExplainer(value), value).unit == "output"
+    probability = shap.TreeExplainer(boosted, IRIS[:9], model_output="probability")
+    assert fitted(probability, boosted).unit == "probability"
 
 
 def own_answer(explainer, row, seed, dtype=None):

@@ -1,18 +1,13 @@
 """Shapley values: exact, by permutations, and what all three estimators share."""
 
-from math import factorial
-
 import numpy as np
 import pytest
 import shap
-from explainer_helpers import SLOPES, linear, shapley_by_definition, tangled
+from explainer_helpers import SLOPES, linear, play, shapley_by_definition, tangled
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
-from gpec.explainers._coalitions import MaskedModel
-from gpec.explainers._permutations import PermutationPairs
-from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.explainers.kernelshap import KernelShap
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
 from gpec.explainers.tree import TreeShap
@@ -86,21 +81,6 @@ def test_agrees_with_shap():
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8)
 
 
-def test_games_of_few_players():
-    for m in range(1, 6):
-        v = np.random.default_rng(m).normal(size=(2, 2**m, 3))
-        found = shapley_values(v[:, 1:-1], v[:, 0], v[:, -1])
-        for game in range(2):
-            worth = dict(zip(map(tuple, all_coalitions(m)), v[game], strict=True))
-            expected = np.zeros((m, 3))
-            for S, value in worth.items():
-                for j in np.flatnonzero(~np.array(S)):
-                    joined = tuple(np.array(S) | (np.arange(m) == j))
-                    share = factorial(sum(S)) * factorial(m - sum(S) - 1) / factorial(m)
-                    expected[j] += share * (worth[joined] - value)
-            np.testing.assert_allclose(found[game], expected, atol=1e-14)
-
-
 # Properties
 
 
@@ -170,18 +150,13 @@ def test_seeds_and_runs(explainer):
 @pytest.mark.parametrize("explainer", ALL, ids=repr)
 def test_calls_of_another_size_change_nothing(explainer, monkeypatch, counting):
     whole = explained(explainer, tangled, ROWS[:3], ROWS[20:30])
-    original = MaskedModel.__init__
-
-    def small(self, *arguments, **options):
-        original(self, *arguments, **options)
-        self.at_once = 40
-
-    monkeypatch.setattr(MaskedModel, "__init__", small)
+    monkeypatch.setattr("gpec.explainers._coalitions._ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("gpec.explainers._coalitions._ENTRIES_AT_ONCE", 1)
     largest = []
     model = counting(tangled, before=lambda call, X: largest.append(len(X)))
     pieces = explained(explainer, model, ROWS[:3], ROWS[20:30])
     # the last put may bring all coalitions of one background row
-    assert max(largest) <= 40 + 2**8
+    assert max(largest) <= 256 + 2**8
     if not first_draws_depend_on_blocks(explainer):
         np.testing.assert_allclose(pieces.values, whole.values, rtol=0, atol=1e-13)
         np.testing.assert_allclose(pieces.variance, whole.variance, rtol=1e-10, atol=1e-20)
@@ -273,25 +248,22 @@ def test_cost_where_features_agree(counting):
 # Sampling
 
 
-def test_walks_of_any_game():
+def test_a_pair_of_orders_gives_interactions_of_two_exactly():
     def value(masks):
-        return masks[..., :1] * (1.0 + 2 * masks[..., 1:2]) - masks[..., 2:3] * masks[..., 3:]
+        return masks[:, 0] * (1.0 + 2.0 * masks[:, 1]) - masks[:, 2] * 1.0 * masks[:, 3]
 
-    walks = PermutationPairs.draw(np.ones((4_000, 4), dtype=bool), np.random.default_rng(0))
-    masks = walks.masks
-    assert masks.shape == (4_000, 2, 3, 4)
-    np.testing.assert_array_equal(masks[:, 0].sum(axis=2), np.tile([1, 2, 3], (4_000, 1)))
-    np.testing.assert_array_equal(masks[:, 1], ~masks[:, 0])
-    found = walks.contributions(value(masks.astype(float)), np.zeros((4_000, 1)), np.full((4_000, 1), 2.0))
-    # a pair of orders gives interactions of two exactly
-    np.testing.assert_allclose(found[:, :, 0], np.tile([2.0, 1.0, -0.5, -0.5], (4_000, 1)), atol=1e-14)
+    values, _, games = play(ShapleySampling(2), value, 4, 500)
+    for coalitions in games:  # orders and their reverse: each coalition with its opposite
+        assert {row.tobytes() for row in coalitions} == {row.tobytes() for row in ~coalitions}
+    np.testing.assert_allclose(values, np.tile([2.0, 1.0, -0.5, -0.5], (500, 1)), atol=1e-12)
 
 
 def test_all_orders_are_equally_likely():
-    rank = PermutationPairs.draw(np.ones((6_000, 3), dtype=bool), np.random.default_rng(0)).rank
-    _, counts = np.unique(rank, axis=0, return_counts=True)
-    assert len(counts) == 6
-    assert np.abs(counts - 1_000).max() < 150
+    """Of an order and its reverse, the first and the last are seen alone; in a third of games twice the same two."""
+    _, _, games = play(ShapleySampling(2), lambda masks: masks[:, 0] * 1.0, 3, 6_000)
+    alone = np.array([game[game.sum(axis=1) == 1].any(axis=0) for game in games])
+    assert (alone.sum(axis=1) >= 2).all()
+    assert np.abs((~alone).sum(axis=0) - 6_000 / 9).max() < 110
 
 
 def sampled(explainer, seeds, rows=ROWS[:2], background=ROWS[20:36]):
@@ -382,7 +354,7 @@ def test_failure_names_the_explained_row(counting):
 
 
 @pytest.mark.parametrize("kind", ["forest", "boosted"])
-def test_trees_by_shap_agree_for_forests_and_not_for_boosted_trees(kind):
+def test_rescaled_values_of_trees_agree_for_forests_and_not_for_boosted_trees(kind):
     """The second half pins what docs/explainers.md warns of."""
     rng = np.random.default_rng(11)
     X = rng.normal(size=(300, 4))
@@ -391,7 +363,9 @@ def test_trees_by_shap_agree_for_forests_and_not_for_boosted_trees(kind):
         model = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X, y)
     else:
         model = GradientBoostingClassifier(n_estimators=20, random_state=0).fit(X, y)
-    tree, exact = (explainer.fit(model, X, background=10)(X[:5]) for explainer in (TreeShap(), ExactShapley()))
+    tree, exact = (
+        explainer.fit(model, X, background=10)(X[:5]) for explainer in (TreeShap(link="identity"), ExactShapley())
+    )
     np.testing.assert_allclose(tree.base_values, exact.base_values, atol=1e-6)
     np.testing.assert_allclose(tree.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-6)
     difference = np.abs(tree.values - exact.values).max()

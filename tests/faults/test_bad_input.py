@@ -104,6 +104,7 @@ def test_rows_to_be_explained_in_fit(make, model, X, case):
 @pytest.mark.parametrize("case", [case for case in TABLES if case not in ("a number", "too large")])
 def test_background(make, model, X, case):
     table, words = TABLES[case]
+    words = ["'rows'", "'auto'"] if case == "a text" else words
     assert_refused(lambda: make(model, background=table).fit(X), "background", words, model)
 
 
@@ -364,6 +365,7 @@ PARAMETERS = {
     "n_neighbors": COUNTS,
     "n_landmarks": [*COUNTS, np.array([1, 2])],
     "n_explained": COUNTS,
+    "mode": ["regression", "classification", "exact", None, 3, True],
     "draw": ["evenly", None, 3, True],
     "n_resamples": [*COUNTS, 1],
     "components": ["joined", None, 3, True],
@@ -380,7 +382,7 @@ PARAMETERS = {
     "task_kernel": ["alike", 3, True, [1.0], -np.eye(3), {"matrix": np.eye(3)}],
     "groups": ["all", 3, True, ["x0"], {"a": "x0"}, {"a": ["x0"], "b": ["x0"]}, {"a": ["y"]}, {"a": []}],
     "explainer": ["nonsense", 3, [1], KernelShap],
-    "background": [0, -3, None, 2.5, True],
+    "background": [0, -3, None, 2.5, True, "all"],
     "random_state": [-1, 1.5, "seed", [1]],
     "n_jobs": [0, 1.5, "two", True],
     "categorical_features": ["x0", ["y"], [7], [None], 5],
@@ -501,3 +503,20 @@ def test_one_row(make, models, X):
         make().fit(X[:1])
     with pytest.raises(BoundaryNotFoundError, match="for all 1 rows"):
         make(output_scale=1.0).fit(X[:1])
+
+
+def test_a_row_label_that_is_not_utf8_is_refused_before_the_explainer_runs():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"])
+    asked = []
+
+    def explainer(rows):
+        asked.append(len(rows))
+        return 0.1 * np.asarray(rows)
+
+    few = {"n_boundary": 20, "background": 2, "random_state": 0, "progress": False}
+    g = gpec.GPEC(lambda Z: 1 / (1 + np.exp(-Z["a"].to_numpy())), explainer, **few).fit(X)
+    asked.clear()
+    labels = pd.Index(["x\udcff", "y"], dtype=object)
+    with pytest.raises(InputError, match=r"X has a row label that is not UTF-8 text"):
+        g.explain(X[:2].set_axis(labels))
+    assert not asked

@@ -140,10 +140,10 @@ def test_interrupt_forgets_an_earlier_fit(small, models, counting, X):
     g = small(model).fit(X)
 
     def before(call, X):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("pressed")
 
     model.before = before
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="pressed"):
         g.fit(X)
     assert_nothing_left(g, X)
 

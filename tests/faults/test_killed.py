@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import killed_work
-from fit_bits import bits
+from archive_helpers import bits
 from gpec.explainers import KernelShap
 from small_models import curved
 

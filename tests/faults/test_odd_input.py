@@ -209,10 +209,10 @@ def test_every_number_is_finite():
             return
         answered.append(run)
         for e in answers:
-            parts = (e.values, e.boundary_variance, e.noise_variance, e.variance, e.std, e.lower, e.upper, e.width)
+            parts = (e.values, e.model_variance, e.noise_variance, e.variance, e.std, e.lower, e.upper, e.width)
             for part in parts:
                 assert np.isfinite(part).all()
-            assert (e.boundary_variance >= 0).all()
+            assert (e.model_variance >= 0).all()
             assert (e.noise_variance >= 0).all()
             assert (e.lower <= e.values).all()
             assert (e.values <= e.upper).all()

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from archive_helpers import read_tree, write_tree
 from explanation_helpers import explanation
 from gpec import Explanation
 from gpec.errors import CorruptFileError, InputError
 from gpec.intervals.rules import SimilarRows
-from gpec.runtime import archive
 
-ARRAYS = ("values", "boundary_variance", "noise_variance", "explainer_variance", "base_values", "data")
+ARRAYS = ("values", "model_variance", "noise_variance", "explainer_variance", "base_values", "data")
 
 
 def assert_same(a, b):
@@ -80,9 +80,9 @@ CHANGES = {
 def test_load_of_a_file_that_lacks_a_part(tmp_path, change):
     path = tmp_path / "e.gpec"
     explanation().save(path)
-    tree = archive.read(path, "Explanation")
+    tree = read_tree(path, "Explanation")
     CHANGES[change](tree)
-    archive.write(path, "Explanation", tree)
+    write_tree(path, "Explanation", tree)
     with pytest.raises(CorruptFileError, match="Explanation"):
         Explanation.load(path)
 
@@ -90,10 +90,10 @@ def test_load_of_a_file_that_lacks_a_part(tmp_path, change):
 def test_unknown_promise(tmp_path):
     path = tmp_path / "e.gpec"
     explanation().save(path)
-    tree = archive.read(path, "Explanation")
-    assert tree["rule"] == {"promise": "latent"}
-    tree["rule"]["promise"] = "certainty"
-    archive.write(path, "Explanation", tree)
+    tree = read_tree(path, "Explanation")
+    assert tree["rule"] == {"kind": "latent"}
+    tree["rule"]["kind"] = "certainty"
+    write_tree(path, "Explanation", tree)
     with pytest.raises(CorruptFileError, match="'certainty'"):
         Explanation.load(path)
 

@@ -12,17 +12,16 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import gpec
+from archive_helpers import from_tree, read_tree, write_tree
 from gpec.errors import CorruptFileError, InputError, ModelCallError, ModelMismatchError, ParameterTypeError
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import EG, RBF, WEG
-from gpec.runtime import archive
-from gpec.runtime.state import from_state
 
 
 def assert_same_answers(g, loaded, X):
     for options in ({}, {"attribution": "posterior"}, {"confidence_level": 0.5}):
         a, b = g.explain(X, **options), loaded.explain(X, **options)
-        for name in ("values", "boundary_variance", "noise_variance", "lower", "upper"):
+        for name in ("values", "model_variance", "noise_variance", "lower", "upper"):
             assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), (options, name)
         for name in ("explainer_variance", "base_values"):
             first, second = getattr(a, name), getattr(b, name)
@@ -249,9 +248,9 @@ def test_kernel_of_ones_own(tmp_path, make, X):
 def test_kernel_of_an_unknown_kind(tmp_path, make, X):
     g = make(kernel=Own()).fit(X)
     g.save(tmp_path / "g")
-    tree = archive.read(tmp_path / "g", "GPEC")
+    tree = read_tree(tmp_path / "g", "GPEC")
     tree["fitted"]["output_models"][0]["kernel"]["kind"] = "elsewhere.Own"
-    archive.write(tmp_path / "g", "GPEC", tree)
+    write_tree(tmp_path / "g", "GPEC", tree)
     with pytest.raises(CorruptFileError, match=r"unknown kind 'elsewhere\.Own'; import the module that defines it"):
         gpec.GPEC.load(tmp_path / "g", model=g.model, explainer=g.explainer)
 
@@ -287,7 +286,7 @@ PARTS = [
 @pytest.mark.parametrize("part", PARTS)
 def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
     make().fit(X).save(tmp_path / "g")
-    tree = archive.read(tmp_path / "g", "GPEC")
+    tree = read_tree(tmp_path / "g", "GPEC")
     *path, last = part.split("/")
     inner = tree
     for key in path:
@@ -297,15 +296,15 @@ def test_file_that_lacks_a_part(tmp_path, make, models, X, part, how):
         del inner[last]
     else:
         inner[last] = "garbled"
-    archive.write(tmp_path / "g", "GPEC", tree)
+    write_tree(tmp_path / "g", "GPEC", tree)
     with pytest.raises(CorruptFileError, match=rf"g: GPEC\.{part.replace('/', '.')} is |kernel that lacks a part"):
         gpec.GPEC.load(tmp_path / "g", model=models.curved, explainer=models.slopes)
 
 
 def changed(path, change):
-    tree = archive.read(path, "GPEC")
+    tree = read_tree(path, "GPEC")
     change(tree["fitted"])
-    archive.write(path, "GPEC", tree)
+    write_tree(path, "GPEC", tree)
 
 
 def no_such_neighbour(tree):
@@ -373,6 +372,26 @@ def test_a_fit_whose_matrices_take_too_much_memory(hostile):
         gpec.GPEC.load(path, model=model, explainer=explainer, max_bytes=1000)
 
 
+@pytest.mark.parametrize("name", ["model_output", "threshold"])
+def test_a_long_setting_is_not_repeated_in_the_message(hostile, tmp_path, name):
+    path, model, explainer = hostile
+    (tmp_path / "g").write_bytes(path.read_bytes())
+    changed(tmp_path / "g", lambda t: t["settings"].update({name: [[]] * 500}))
+    with pytest.raises(InputError, match=rf"^{name}=\[\[\]") as caught:
+        gpec.GPEC.load(tmp_path / "g", model=model, explainer=explainer)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_fit_with_many_explained_rows_is_loaded(tmp_path):
+    X = np.random.default_rng(0).normal(size=(13_000, 2))  # a square matrix of so many rows takes 1.4 GB
+    few = {"n_boundary": 20, "background": 2, "kernel": "rbf", "random_state": 0, "progress": False}
+    g = gpec.GPEC(lambda X: 1 / (1 + np.exp(-X[:, 0])), None, similar=None, output_scale=1.0, **few)
+    g.fit(X, attributions=X).save(tmp_path / "g")
+    again = gpec.GPEC.load(tmp_path / "g", model=g.model)
+    found, expected = (fit.explain(X[:3], attribution="posterior").values for fit in (again, g))
+    np.testing.assert_array_equal(found, expected)
+
+
 TREES = {
     "good": ({}, None),
     "no end": ({"left": np.array([1, 0, 2]), "right": np.array([1, 0, 2])}, "paths have no end"),
@@ -389,7 +408,7 @@ def test_trees_from_a_file_have_an_end(case):
     sizes = {"size": np.ones((3, 1, 1)), "mean": np.ones((1, 1)), "left_out": np.ones((4, 1, 1))}
     state = {**good, **sizes, "feature": np.zeros(3, dtype=int), "threshold": np.zeros(3), **change}
     if fault is None:
-        assert len(from_state(ResidualNormalizer, state).roots) == 1
+        assert len(from_tree(ResidualNormalizer, state).roots) == 1
     else:
         with pytest.raises(CorruptFileError, match=fault):
-            from_state(ResidualNormalizer, state)
+            from_tree(ResidualNormalizer, state)

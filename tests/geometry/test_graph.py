@@ -5,10 +5,9 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
+from archive_helpers import from_tree, through_file, tree_of
 from gpec.errors import CorruptFileError, InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
-from gpec.runtime.progress import Progress
-from gpec.runtime.state import from_state, to_state
 
 
 def two_clusters(gap=10.0, n=40, D=2, seed=0):
@@ -229,23 +228,26 @@ class TestShortestPaths:
         assert abs(graph.median_distance / true - 1) < 0.02
 
     def test_the_bar_counts_each_source(self, monkeypatch):
-        told = []
+        bars = []
 
-        class Recorder(Progress):
-            def __init__(self, total, what, progress):
-                super().__init__(total, what, False)
-                told.append((total, what, progress))
+        class Bar:
+            def __init__(self, **options):
+                self.options, self.done = options, 0
+                bars.append(self)
 
-            def advance(self, amount=1):
-                told.append(amount)
+            def update(self, amount):
+                self.done += amount
 
-        monkeypatch.setattr("gpec.geometry.graph.Progress", Recorder)
+            def close(self):
+                pass
+
+        monkeypatch.setattr("gpec.runtime.progress.tqdm", Bar)
         graph = GeodesicGraph.build(np.random.default_rng(9).normal(size=(100, 2)), progress=True)
         assert graph.distances.shape == (100, 100)
-        assert told[0] == (100, "geodesics", True)
-        assert sum(told[1:]) == 100
         graph.distances  # noqa: B018  computed once
-        assert len([entry for entry in told if isinstance(entry, tuple)]) == 1
+        (bar,) = bars
+        assert (bar.options["total"], bar.options["desc"], bar.options["disable"]) == (100, "geodesics", False)
+        assert bar.done == 100
 
 
 class TestLandmarks:
@@ -298,9 +300,7 @@ class TestState:
     @pytest.mark.parametrize("options", [{}, {"n_landmarks": 30}, {"n_neighbors": 3, "components": "bridge"}])
     def test_round_trip(self, options):
         graph = GeodesicGraph.build(np.repeat(two_clusters(), 2, axis=0), **options)
-        state = to_state(graph)
-        assert all(isinstance(value, np.ndarray) for value in (*state.pop("adjacency").values(), *state.values()))
-        twin = from_state(GeodesicGraph, to_state(graph))
+        twin = through_file(GeodesicGraph, graph)
         for name in ("points", "component", "landmarks", "multiplicity", "distances"):
             one, two = getattr(graph, name), getattr(twin, name)
             assert (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes()), name
@@ -309,16 +309,16 @@ class TestState:
 
     def test_what_was_computed_is_not_kept(self):
         graph = GeodesicGraph.build(two_clusters())
-        before = set(to_state(graph))
+        before = set(tree_of(graph))
         assert graph.distances.shape == (80, 80)
-        assert set(to_state(graph)) == before
+        assert set(tree_of(graph)) == before
 
     def test_arrays_that_do_not_fit_are_refused(self):
-        state = to_state(GeodesicGraph.build(two_clusters()))
+        state = tree_of(GeodesicGraph.build(two_clusters()))
         with pytest.raises(CorruptFileError, match=r"GeodesicGraph\.landmarks is missing"):
-            from_state(GeodesicGraph, {name: value for name, value in state.items() if name != "landmarks"})
+            from_tree(GeodesicGraph, {name: value for name, value in state.items() if name != "landmarks"})
         with pytest.raises(CorruptFileError, match=r"GeodesicGraph\.adjacency cannot be read: .*index"):
-            from_state(GeodesicGraph, {**state, "points": state["points"][:-1]})
+            from_tree(GeodesicGraph, {**state, "points": state["points"][:-1]})
 
 
 class TestClosedForms:

@@ -58,7 +58,7 @@ def test_digits_with_a_noisy_explainer_keep_their_scale():
     explainer = gpec.explainers.BayesShap(60, n_background=1)
     g = gpec.GPEC(model, explainer, n_explained=80, n_boundary=200, random_state=0, progress=False).fit(X)
     spread = g.attributions_.values.std(axis=0)
-    deviation = np.sqrt(g.explain(X[:20]).boundary_variance).mean(axis=0)
+    deviation = np.sqrt(g.explain(X[:20]).model_variance).mean(axis=0)
     varies = spread > 0.02
     assert varies.sum() > 10
     assert (deviation[varies] > 0.005 * spread[varies]).all()  # it was a hundred-thousandth

@@ -3,25 +3,24 @@
 import numpy as np
 import pytest
 from gp_helpers import OwnColumn, noise_kinds, problem
+from scipy.linalg import eigh
 
 import gpec
-import gpec.gp._gram
-from gpec.data import Rows
-from gpec.gp import ExactPosterior, fit_parameters, learn_kernel
-from gpec.gp._gram import feature_grams
+from gpec.gp import learn_kernel
+from gpec.gp.conditioning import make_posterior
 from gpec.kernels import RBF
 
 
 @pytest.fixture
 def eigh_calls(monkeypatch):
     """The sizes of the matrices that were decomposed."""
-    sizes, original = [], gpec.gp._gram.eigh
+    sizes = []
 
     def counted(matrix, **options):
         sizes.append(len(matrix))
-        return original(matrix, **options)
+        return eigh(matrix, **options)
 
-    monkeypatch.setattr(gpec.gp._gram, "eigh", counted)
+    monkeypatch.setattr("gpec.gp._gram.eigh", counted)
     return sizes
 
 
@@ -53,9 +52,7 @@ def _nothing_asked_yet():
 def test_evidence_and_posterior_share_one_decomposition_for_all_features(eigh_calls, kind):
     p = problem(0, d=5)
     U = noise_kinds(p.U)[kind]
-    grams = feature_grams(p.kernel, Rows.of(p.X), 5)
-    parameters = fit_parameters(grams, p.Y, U)
-    posterior = ExactPosterior(p.kernel, p.X, p.Y, U, parameters, grams=grams)
+    posterior = make_posterior(p.kernel, p.X, p.Y, U, "evidence", seed=0)
     posterior.predict(p.Q)
     posterior.covariance(p.Q)
     posterior.leave_one_out()
@@ -64,9 +61,7 @@ def test_evidence_and_posterior_share_one_decomposition_for_all_features(eigh_ca
 
 def test_a_kernel_that_differs_by_feature_takes_one_for_each(eigh_calls):
     p = problem(1, kernel=OwnColumn(1.0).fit())
-    grams = feature_grams(p.kernel, Rows.of(p.X), 3)
-    posterior = ExactPosterior(p.kernel, p.X, p.Y, p.U, fit_parameters(grams, p.Y, p.U), grams=grams)
-    posterior.predict(p.Q)
+    make_posterior(p.kernel, p.X, p.Y, p.U, "evidence", seed=0).predict(p.Q)
     assert eigh_calls == [50] * 3
 
 
@@ -119,5 +114,5 @@ def test_a_file_is_read_with_one_decomposition(make, models, X, eigh_calls, tmp_
 def test_features_without_variation_need_no_decomposition_of_their_own(eigh_calls):
     p = problem(2, kernel=OwnColumn(1.0).fit())
     p.Y[:, 1] = 3.0
-    fit_parameters(feature_grams(p.kernel, Rows.of(p.X), 3), p.Y, np.zeros_like(p.U))
+    make_posterior(p.kernel, p.X, p.Y, np.zeros_like(p.U), "evidence", seed=0)
     assert eigh_calls == [50] * 2

@@ -9,9 +9,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 import gpec.gp.posterior
 from extras import mpmath
-from gpec.data import Rows
 from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, Prediction, fit_parameters, fixed_parameters
-from gpec.gp._gram import feature_grams
+from gpec.gp.conditioning import make_posterior
 from gpec.kernels import RBF, WEG
 
 JITTER = 1e-12
@@ -35,7 +34,7 @@ class TestDenseFormula:
         )
         _, boundary = dense_variance(p.kernel, p.X, p.Q, p.Y, np.zeros_like(U), parameters)
         np.testing.assert_allclose(
-            prediction.boundary_variance / parameters.scale, boundary / parameters.scale, atol=1e-10, rtol=0
+            prediction.model_variance / parameters.scale, boundary / parameters.scale, atol=1e-10, rtol=0
         )
 
     @pytest.mark.parametrize("scale", [1.0, 0.3, 25.0])
@@ -119,7 +118,7 @@ class TestDenseFormula:
         posterior = ExactPosterior(p.kernel, p.X, p.Y, p.U, parameters)
         prediction = posterior.predict(np.full((1, 3), 1e3))
         np.testing.assert_allclose(prediction.mean[0], posterior.mean, atol=1e-12)
-        assert (prediction.boundary_variance[0] > parameters.scale * (1 + parameters.nugget)).all()
+        assert (prediction.model_variance[0] > parameters.scale * (1 + parameters.nugget)).all()
 
 
 class TestSharing:
@@ -175,7 +174,7 @@ class TestByFeature:
         for f in range(3):
             root = np.linalg.cholesky(p.kernel.gram(p.X, f) + 0.01 * np.eye(60))
             p.Y[:, f] = root @ rng.normal(size=60)
-        found = fit_parameters(feature_grams(p.kernel, Rows.of(p.X), 3), p.Y, zero)
+        found = make_posterior(p.kernel, p.X, p.Y, zero, "evidence", seed=0).parameters
         for f in range(3):  # of a minimum half of the digits can be known
             alone = fit_parameters(p.kernel.gram(p.X, f), p.Y[:, [f]], zero[:, [f]])
             assert found.scale[f] == pytest.approx(alone.scale[0], rel=1e-6)
@@ -212,6 +211,6 @@ def test_a_posterior_can_be_pickled(posterior, kind, kernel):
     original = posterior(p.kernel, p.X, p.Y, U, learned(3))
     before = original.predict(p.Q)
     again = pickle.loads(pickle.dumps(original))
-    for name in ("mean", "boundary_variance", "noise_variance"):
+    for name in ("mean", "model_variance", "noise_variance"):
         np.testing.assert_allclose(getattr(again.predict(p.Q), name), getattr(before, name), rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(again.leave_one_out().residual, original.leave_one_out().residual)

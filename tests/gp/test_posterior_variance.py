@@ -20,9 +20,9 @@ class TestSplit:
         U, parameters = noise_kinds(p.U)[kind], learned(3)
         with_noise = ExactPosterior(p.kernel, p.X, p.Y, U, parameters).predict(p.Q)
         without = ExactPosterior(p.kernel, p.X, p.Y, np.zeros_like(U), parameters).predict(p.Q)
-        np.testing.assert_array_equal(with_noise.boundary_variance, without.variance)
+        np.testing.assert_array_equal(with_noise.model_variance, without.variance)
         np.testing.assert_array_equal(without.noise_variance, 0.0)
-        np.testing.assert_array_equal(with_noise.variance, with_noise.boundary_variance + with_noise.noise_variance)
+        np.testing.assert_array_equal(with_noise.variance, with_noise.model_variance + with_noise.noise_variance)
         assert (with_noise.noise_variance > 0).all()
 
     def test_a_feature_without_noise_has_no_noise_part(self):
@@ -52,7 +52,7 @@ class TestSplit:
         for queries in (p.Q, p.X):
             prediction = posterior.predict(queries)
             assert (prediction.noise_variance >= 0).all()
-            assert (prediction.boundary_variance >= 0).all()
+            assert (prediction.model_variance >= 0).all()
             assert np.isfinite(prediction.mean).all()
             assert np.isfinite(prediction.variance).all()
 
@@ -100,7 +100,7 @@ class TestFlatFeatures:
         found = posterior(p.kernel, p.X, p.Y, U, parameters)
         prediction = found.predict(p.Q)
         np.testing.assert_allclose(prediction.mean[:, 1], -3.0, rtol=1e-9)
-        np.testing.assert_array_equal(prediction.boundary_variance[:, 1], 0.0)
+        np.testing.assert_array_equal(prediction.model_variance[:, 1], 0.0)
         np.testing.assert_allclose(prediction.noise_variance[:, 1], 1 / (1 / U[:, 1]).sum(), rtol=1e-12)
         # the same unknown constant stands at all rows
         np.testing.assert_allclose(found.covariance(p.Q)[:, :, 1], 1 / (1 / U[:, 1]).sum(), rtol=1e-12)
@@ -220,9 +220,9 @@ class TestRounding:
         low = ExactPosterior(kernel, X, Y, U, parameters).predict(Q)
         monkeypatch.setattr("gpec.gp.posterior.JITTER", 1e-8)
         high = ExactPosterior(kernel, X, Y, U, parameters).predict(Q)
-        assert (low.boundary_variance > 0).all()
+        assert (low.model_variance > 0).all()
         np.testing.assert_allclose(high.variance, low.variance, rtol=0.01)
-        np.testing.assert_allclose(high.boundary_variance, low.boundary_variance, rtol=0.01)
+        np.testing.assert_allclose(high.model_variance, low.model_variance, rtol=0.01)
         assert low.n_clamped == high.n_clamped == 0
 
 

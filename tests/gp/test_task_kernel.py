@@ -5,19 +5,18 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from gp_helpers import OwnColumn, learned, noise_kinds, problem
+from gp_helpers import OwnColumn, noise_kinds, problem
 from scipy.linalg import helmert
 from scipy.stats import multivariate_normal
 
 import gpec.gp.tasks
 from gpec.errors import InputError, ParameterTypeError
 from gpec.gp import ExactPosterior, Parameters, fit_parameters
-from gpec.gp._gram import Gram
-from gpec.gp._task_evidence import JointEvidence, mix
 from gpec.gp.tasks import TaskPosterior, check_task_kernel, make_task_posterior
 from gpec.kernels import RBF, WEG
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # four features in a row
+TWO = np.array([[1.0, 0.6], [0.6, 1.0]])
 LINKED = np.array([[1.0, 0.8, -0.3], [0.8, 1.0, 0.1], [-0.3, 0.1, 1.0]])
 
 
@@ -47,54 +46,60 @@ def two_clusters():
     return T
 
 
-class TestEvidence:
-    @pytest.mark.parametrize("free_mean", [True, False])
-    def test_it_is_the_density_of_all_attributions(self, free_mean):
-        p = problem(0, N=15)
-        U, parameters = noise_kinds(p.U)["constant over rows"], learned(3, free_mean)
-        found = JointEvidence(Gram(p.kernel, gpec.data.Rows.of(p.X)), p.Y, U, parameters)
-        root = np.sqrt(parameters.scale)
-        A = np.kron(LINKED * np.outer(root, root), p.kernel.gram(p.X))
-        A += np.diag((parameters.scale * parameters.nugget + U).T.ravel())
-        # An unknown mean leaves the differences between rows; their density is another by a constant.
-        contrasts = np.kron(np.eye(3), helmert(15) if free_mean else np.eye(15))
-        expected = multivariate_normal(cov=contrasts @ A @ contrasts.T).logpdf(contrasts @ p.Y.T.ravel())
-        expected -= 1.5 * np.log(15) if free_mean else 0.0
-        assert found(LINKED) == pytest.approx(expected, rel=1e-10)
+def log_density(kernel, X, Y, U, parameters, T):
+    """Of all attributions together, with the noise's mean over the rows in place of the noise."""
+    N, d = Y.shape
+    root, noise = np.sqrt(parameters.scale), parameters.scale * parameters.nugget + U.mean(axis=0)
+    A = np.kron(T * np.outer(root, root), kernel.gram(X)) + np.diag(np.repeat(noise, N))
+    # An unknown mean leaves the differences between rows; their density is another by a constant.
+    contrasts = np.kron(np.eye(d), helmert(N) if parameters.free_mean else np.eye(N))
+    found = multivariate_normal(cov=contrasts @ A @ contrasts.T).logpdf(contrasts @ Y.T.ravel())
+    return found - (0.5 * d * np.log(N) if parameters.free_mean else 0.0)
 
-    def test_noise_enters_as_its_mean_over_the_rows(self):
-        p = problem(1, N=15)
-        gram = Gram(p.kernel, gpec.data.Rows.of(p.X))
-        mean = np.broadcast_to(p.U.mean(axis=0), p.U.shape)
-        values = [JointEvidence(gram, p.Y, U, learned(3))(LINKED) for U in (p.U, mean)]
-        assert values[0] == pytest.approx(values[1])
+
+def mix(T, weight):
+    return np.eye(len(T)) + weight * (T - np.diag(np.diag(T)))
+
+
+class TestEvidence:
+    @pytest.mark.parametrize("kind", ["constant over rows", "varying"])
+    @pytest.mark.parametrize("scale", ["evidence", 2.5])
+    def test_it_is_the_density_of_all_attributions(self, scale, kind):
+        p = problem(0, N=15)
+        U = noise_kinds(p.U)[kind]
+        found = make_task_posterior(p.kernel, p.X, p.Y, U, LINKED, scale, seed=0)
+        assert found.parameters.free_mean == (scale == "evidence")
+        seen = (p.kernel, p.X, p.Y, U, found.parameters)
+        rel = 1e-10 if scale == "evidence" else 1e-4  # where there is no nugget, the least one is added
+        assert found.tasks.log_evidence == pytest.approx(log_density(*seen, found.tasks.mixed), rel=rel)
+        assert found.tasks.log_evidence_independent == pytest.approx(log_density(*seen, np.eye(3)), rel=rel)
 
     def test_the_best_weight(self):
-        kernel, X, Y = drawn(mix(LINKED, 0.5), seed=3)
-        gram = Gram(kernel, gpec.data.Rows.of(X))
-        found = JointEvidence(gram, Y, np.zeros_like(Y), fit_parameters(gram.matrix, Y, np.zeros_like(Y)))
-        weight, value = found.best_weight(LINKED)
-        grid = np.linspace(0, 1, 1001)
-        values = [found(mix(LINKED, w)) for w in grid]
-        assert value >= max(values) - 1e-6
-        assert weight == pytest.approx(grid[np.argmax(values)], abs=2e-3)
+        kernel, X, Y = drawn(mix(LINKED, 0.8), seed=3, N=90)
+        U = np.zeros_like(Y)
+        found = make_task_posterior(kernel, X, Y, U, LINKED, "evidence", seed=0)
+        grid = np.linspace(0, 1, 51)
+        values = [log_density(kernel, X, Y, U, found.parameters, mix(LINKED, w)) for w in grid]
+        assert 0 < found.tasks.weight < 1
+        assert found.tasks.log_evidence >= max(values) - 1e-6
+        assert found.tasks.weight == pytest.approx(grid[np.argmax(values)], abs=2e-2)
 
     def test_the_estimated_correlation_is_closer_than_that_of_the_attributions(self):
         ours, plain = [], []
         for seed in range(20):
-            kernel, X, Y = drawn(LINKED, seed, N=150, noise=0.1)
-            gram = Gram(kernel, gpec.data.Rows.of(X))
-            parameters = fit_parameters(gram.matrix, Y, np.zeros_like(Y))
-            ours.append(JointEvidence(gram, Y, np.zeros_like(Y), parameters).correlation() - LINKED)
-            plain.append(np.corrcoef(Y.T) - LINKED)
-        assert np.abs(np.mean(ours, axis=0)).max() < 0.08  # hardly biased
+            kernel, X, Y = drawn(TWO, seed, N=150, noise=0.1)
+            found = make_task_posterior(kernel, X, Y, np.zeros_like(Y), "clusters", "evidence", seed=0)
+            ours.append(found.tasks.matrix[0, 1] - TWO[0, 1])
+            plain.append(np.corrcoef(Y.T)[0, 1] - TWO[0, 1])
+        assert abs(np.mean(ours)) < 0.08  # hardly biased
         assert np.mean(np.square(ours)) < 0.7 * np.mean(np.square(plain))
 
     def test_what_is_all_noise_is_taken_as_independent(self):
-        kernel, X, Y = drawn(LINKED, N=40)
-        parameters = Parameters(Y.var(axis=0), np.array([0.02, 1e5, 1e5]), free_mean=True)
-        found = JointEvidence(Gram(kernel, gpec.data.Rows.of(X)), Y, np.zeros_like(Y), parameters).correlation()
-        assert np.abs(found - np.eye(3)).max() < 0.01
+        kernel, X, Y = drawn(TWO, N=40)
+        U = np.broadcast_to([0.0, 1e5], Y.shape) * Y.var(axis=0)
+        found = make_task_posterior(kernel, X, Y, U, "clusters", "evidence", seed=0)
+        assert abs(found.tasks.matrix[0, 1]) < 0.01
+        assert found.tasks.weight == 0
 
 
 class TestLearned:

@@ -66,7 +66,7 @@ class TestDenseFormula:
         np.testing.assert_allclose(found.mean, mean, atol=1e-9 * np.abs(p.Y).max(), rtol=0)
         variance, without = np.einsum("ifif->if", covariance), np.einsum("ifif->if", boundary)
         np.testing.assert_allclose(found.variance / root**2, variance / root**2, atol=1e-10, rtol=0)
-        np.testing.assert_allclose(found.boundary_variance / root**2, without / root**2, atol=1e-10, rtol=0)
+        np.testing.assert_allclose(found.model_variance / root**2, without / root**2, atol=1e-10, rtol=0)
         assert (found.noise_variance >= 0).all()
         assert found.n_clamped == 0
         nugget = np.diag(parameters.scale * parameters.nugget)
@@ -157,7 +157,7 @@ def test_independent_features_are_the_exact_posterior(kind):
     ours = TaskPosterior(p.kernel, p.X, p.Y, U, parameters, tasks=tasks(MATRICES["all linked"], weight=0.0))
     exact = ExactPosterior(p.kernel, p.X, p.Y, U, parameters)
     a, b = ours.predict(p.Q), exact.predict(p.Q)
-    for name in ("mean", "boundary_variance", "noise_variance"):
+    for name in ("mean", "model_variance", "noise_variance"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     np.testing.assert_array_equal(ours.mean, exact.mean)
     np.testing.assert_array_equal(ours.leave_one_out().residual, exact.leave_one_out().residual)

@@ -10,8 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels import definite, positive_definite_range
-from gpec.kernels._factor import factorize
+from gpec.kernels import EG, definite, positive_definite_range
 
 
 def graph_of(edges):
@@ -152,8 +151,8 @@ class TestRandomGraphs:
     def test_where_it_is_positive_definite_nothing_is_repaired(self):
         graph = GeodesicGraph.build(np.random.default_rng(1).normal(size=(80, 3)), n_neighbors=5)
         low = positive_definite_range(graph).intervals[-1][0]
-        assert factorize(graph, 1.01 * low).clipped_mass < 1e-12
-        assert factorize(graph, 0.9 * low).clipped_mass > 1e-9
+        assert EG(1.01 * low).fit(graph).clipped_mass_ < 1e-12
+        assert EG(0.9 * low).fit(graph).clipped_mass_ > 1e-9
 
     @pytest.mark.parametrize("seed", range(3))
     def test_below_the_bound_it_is_indefinite(self, seed):

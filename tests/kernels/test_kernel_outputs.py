@@ -8,8 +8,6 @@ import gpec
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.kernels import RBF, WEG, Kernel
-from gpec.pipeline.refine import add_rows
-from gpec.runtime.blocks import Execution
 
 
 class Sureness(Kernel):
@@ -37,6 +35,11 @@ class Sureness(Kernel):
 
 
 KERNELS = {"alone": Sureness(), "learned": Sureness("evidence"), "in a sum": 0.5 * WEG() + Sureness("evidence")}
+
+
+def without_outputs(kernel):
+    """A kernel that needs the same boundary, and no answers of the model at rows."""
+    return 0.5 * WEG() + RBF("evidence") if kernel.needs_boundary else RBF("evidence")
 
 
 def log_odds(model, X):
@@ -71,7 +74,7 @@ def test_rows_of_the_same_log_odds_are_nearly_alike(make, models, X):
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 class TestCounting:
     def test_the_explained_rows_are_asked_about_once(self, make, counting, models, X, kernel):
-        plain = make(counting(models.curved), kernel=RBF("evidence")).fit(X)
+        plain = make(counting(models.curved), kernel=without_outputs(kernel)).fit(X)
         g = make(counting(models.curved), kernel=kernel).fit(X)
         assert g.diagnostics_["model_rows"] == plain.diagnostics_["model_rows"] + 25
         assert g.diagnostics_["model_calls"] == plain.diagnostics_["model_calls"] + 1
@@ -98,7 +101,7 @@ class TestCounting:
 
     def test_three_classes_ask_once_for_all(self, make, counting, models, X, kernel):
         three = {"model": counting(models.three_classes), "explainer": models.slopes_of_three}
-        plain = make(**{**three, "model": counting(models.three_classes)}, kernel=RBF("evidence")).fit(X)
+        plain = make(**{**three, "model": counting(models.three_classes)}, kernel=without_outputs(kernel)).fit(X)
         g = make(**three, kernel=kernel).fit(X)
         assert g.diagnostics_["model_rows"] == plain.diagnostics_["model_rows"] + 25
         assert g.posterior_[0].rows.outputs.shape == (25, 3)
@@ -110,18 +113,21 @@ class TestCounting:
         monkeypatch.setattr("gpec.gp.learning._ROWS", 30)
         monkeypatch.setattr("gpec.gp.lowrank._BLOCK", 16)
         small = {"n_explained": 100}
-        plain = make(counting(models.curved), kernel=RBF("evidence"), **small).fit(X)
+        plain = make(counting(models.curved), kernel=without_outputs(kernel), **small).fit(X)
         g = make(counting(models.curved), kernel=kernel, **small).fit(X)
         g.posterior_.leave_one_out()
         assert g.model.n_rows == plain.model.n_rows + 100
 
     def test_further_rows_are_asked_about_and_the_others_not_again(self, make, counting, models, X, kernel):
-        g = make(counting(models.curved), kernel=kernel).fit(X)
-        before = g.model.n_rows
-        further = add_rows(g._fitted, X[-4:] + 0.1, Execution()).output_models[0].posterior
-        further.predict(g.posterior_.rows)
-        assert further.rows.outputs.shape == (29, 1)
-        assert g.model.n_rows == before + 4
+        asked = []
+        g = make(counting(models.curved, before=lambda call, rows: asked.append(rows)), kernel=kernel).fit(X)
+        known = g.X_explained_
+        asked.clear()
+        g.refine(X[-4:] + 0.1, n=4)
+        g.posterior_.predict(g.posterior_.rows)
+        assert g.posterior_.rows.outputs.shape == (29, 1)
+        np.testing.assert_allclose(g.posterior_.rows.outputs, log_odds(models.curved, g.X_explained_), atol=1e-9)
+        assert not (np.concatenate(asked)[:, None] == known).all(axis=2).any()
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from archive_helpers import kernel_through_file
 from gpec.errors import CorruptFileError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
 from gpec.kernels import EG, RBF, WEG, Kernel, Product, Scaled, Sum
-from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
 POINTS, X, Y = RNG.normal(size=(60, 3)), RNG.normal(size=(20, 3)), RNG.normal(size=(9, 3))
@@ -21,18 +21,13 @@ KERNELS = {
 }
 
 
-def through_a_file(kernel, folder):
-    archive.write(folder / "kernel", "kernel", kernel.state())
-    return Kernel.from_state(archive.read(folder / "kernel", "kernel"))
-
-
 @pytest.mark.parametrize("n_landmarks", ["auto", 12])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_round_trip_through_a_file(kernel, n_landmarks, tmp_path):
+def test_round_trip_through_a_file(kernel, n_landmarks):
     graph = GeodesicGraph.build(np.vstack((POINTS, POINTS[:5])), n_neighbors=4, n_landmarks=n_landmarks)
     kernel = kernel.__sklearn_clone__().fit(graph, X)
     kernel.theta = kernel.theta + 0.1  # as if learned
-    loaded = through_a_file(kernel, tmp_path)
+    loaded = kernel_through_file(kernel)
     assert type(loaded) is type(kernel)
     assert loaded == kernel  # the same parameters
     assert loaded.diagnostics() == kernel.diagnostics()
@@ -82,9 +77,9 @@ class Mine(RBF):
 @pytest.mark.parametrize(
     "kernel", [Mine(1.0), 0.5 * WEG() + Mine("evidence"), Mine() * Mine(2.0)], ids=["alone", "in a sum", "twice"]
 )
-def test_a_kernel_of_another_class_is_saved_like_ours(kernel, tmp_path):
+def test_a_kernel_of_another_class_is_saved_like_ours(kernel):
     fitted = kernel.__sklearn_clone__().fit(POINTS, X)
-    loaded = through_a_file(fitted, tmp_path)
+    loaded = kernel_through_file(fitted)
     assert type(loaded) is type(kernel)
     np.testing.assert_array_equal(loaded.gram(X), fitted.gram(X))
     if type(loaded) is Mine:
@@ -99,11 +94,11 @@ def test_a_class_that_borrows_a_name_is_another_kind():
     assert type(Kernel.from_state(RBF(1.0).state())) is RBF
 
 
-def test_what_cannot_be_written_is_refused(tmp_path):
+def test_what_cannot_be_written_is_refused():
     kernel = RBF(1.0).fit()
     kernel.function_ = lambda x: x
     with pytest.raises(InputError, match="Cannot save a value of type function"):
-        archive.write(tmp_path / "kernel", "kernel", kernel.state())
+        kernel_through_file(kernel)
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(1.0) + WEG()], ids=["alone", "in a sum"])

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from archive_helpers import kernel_through_file
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, NotFittedError, ParameterTypeError
 from gpec.kernels import EG, RBF, WEG, Between, Kernel, Matern, Output, Own, Rest, make_kernel
-from gpec.runtime import archive
 
 RNG = np.random.default_rng(0)
 POINTS, Z, Q = RNG.normal(size=(50, 3)), RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))
@@ -213,10 +213,9 @@ def test_a_term_can_be_taken_out():
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_files_and_copies(name, tmp_path):
+def test_files_and_copies(name):
     kernel = fitted(name)
-    archive.write(tmp_path / "kernel", "kernel", kernel.state())
-    loaded = Kernel.from_state(archive.read(tmp_path / "kernel", "kernel"))
+    loaded = kernel_through_file(kernel)
     assert type(loaded) is Matern
     assert loaded == kernel
     assert repr(loaded) == repr(kernel)

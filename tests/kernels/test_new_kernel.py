@@ -103,7 +103,7 @@ def test_it_is_saved_and_loaded_with_the_same_bits(fit, models, X, kernel, tmp_p
     assert loaded.kernel_ == g.kernel_
     for attribution in ("explainer", "posterior"):
         a, b = (each.explain(X[:40], attribution=attribution) for each in (g, loaded))
-        for name in ("values", "boundary_variance", "noise_variance"):
+        for name in ("values", "model_variance", "noise_variance"):
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     # and what was loaded can be fitted again
     np.testing.assert_array_equal(

@@ -5,7 +5,6 @@ import pytest
 
 from gpec.errors import GPECError
 from gpec.metrics import coverage, slabs, worst_slab_coverage
-from gpec.runtime.randomness import stream
 
 
 def every_slab(places, hits, weights, share):
@@ -28,8 +27,11 @@ def bounds_for(covered):
 
 
 def halves(n, seed):
-    order = stream(seed, "slab halves").permutation(n)
-    return order[: n // 2], order[n // 2 :]
+    """Rows among which the slab is chosen, and those on which it is measured: with all in it, they alone count."""
+    alone = bounds_for(np.eye(n, dtype=bool))
+    measured = worst_slab_coverage(np.zeros((n, 1)), *alone, share=1.0, by_feature=True, random_state=seed) > 0
+    assert measured.sum() == n - n // 2
+    return np.flatnonzero(~measured), np.flatnonzero(measured)
 
 
 @pytest.mark.parametrize("share", [0.07, 0.2, 0.5, 0.9, 1.0])

@@ -47,6 +47,19 @@ def test_columns_go_by_name_with_categories_and_missing_values():
         np.testing.assert_array_equal(model.probabilities(Z)[:, 0], expected)
 
 
+@pytest.mark.parametrize("spaces", [False, True])
+def test_columns_of_a_classifier_go_by_name(spaces):
+    """LightGBM itself takes another order for its own, without a word; it has no spaces in names."""
+    X = pd.DataFrame(rows(300), columns=["the a", "the b", "the c"] if spaces else ["a", "b", "c"])
+    machine = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(X, X.iloc[:, 0] > 0)
+    for one in (machine, machine.booster_, machine.predict_proba):
+        model, Z = checked(one, X[X.columns[::-1]])
+        np.testing.assert_array_equal(model.probabilities(Z)[:, 0], machine.predict_proba(X)[:, 1])
+        table = X.rename(columns={X.columns[0]: "other"})  # names that it does not know: by position
+        model, Z = checked(one, table)
+        np.testing.assert_array_equal(model.probabilities(Z)[:, 0], machine.predict_proba(X)[:, 1])
+
+
 def custom(scores, data):
     return scores - data.get_label(), np.ones(len(scores))
 

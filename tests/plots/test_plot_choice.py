@@ -10,7 +10,6 @@ import gpec.plots
 from drawn import NASTY, draw_all, made, mixed, notes, tick_texts
 from gpec.errors import InputError
 from gpec.metrics import rejection_curve
-from gpec.plots import _choice
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +35,7 @@ def _close():
 )
 def test_the_picture_that_suits(monkeypatch, e, kind):
     asked = []
-    for name in _choice._KINDS:
+    for name in gpec.plots.__all__:
         function = getattr(gpec.plots, name)
         monkeypatch.setattr(
             gpec.plots, name, lambda *a, name=name, function=function, **k: asked.append(name) or function(*a, **k)
@@ -139,3 +138,18 @@ def test_many_curves_differ_with_and_without_colours():
     looks = [line for line in ax.lines if line.get_label() in set(e.feature_names)]
     assert len({(line.get_linestyle(), line.get_marker()) for line in looks}) == 32
     assert len({(line.get_linestyle(), line.get_color()) for line in looks[:28]}) == 28
+
+
+@pytest.mark.parametrize("keep_similar", [True, False])
+@pytest.mark.parametrize("several", [False, True])
+def test_every_plot_draws_explained_similar_rows(make_exact, models, X, several, keep_similar):
+    g = make_exact(*((models.three_classes, models.slopes_of_three) if several else ())).fit(X)
+    e = g.explain(X[:12], keep_similar=keep_similar)
+    of_class = e[:, :, 1] if several else e
+    assert e.plot(kind="summary").get_figure()
+    for kind in ("beeswarm", "scatter"):
+        assert of_class.plot(kind=kind, **({"feature": "x1"} if kind == "scatter" else {})).get_figure()
+    for kind in ("waterfall", "bars"):
+        assert of_class[0].plot(kind=kind, max_features=1).get_figure()
+    others = g.explain(g.similar_rows(X[:1]))
+    assert "0 of 30 attributions" in notes(gpec.plots.similar(of_class[0], others))[-1]

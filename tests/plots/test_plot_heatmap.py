@@ -62,7 +62,7 @@ def centers(low, high, n):
 
 
 class TestColours:
-    @pytest.mark.parametrize("quantity", ["width", "std", "boundary_variance", "noise_variance", "value"])
+    @pytest.mark.parametrize("quantity", ["width", "std", "model_variance", "noise_variance", "value"])
     def test_each_cell_shows_its_row(self, two, quantity):
         ax = heatmap(two, "x1", quantity=quantity, limits=((-2, 2), (-1, 3)), n_grid=5)
         rows = np.array([(x, y) for y in centers(-1, 3, 5) for x in centers(-2, 2, 5)])
@@ -279,3 +279,16 @@ class TestRefusals:
     def test_wrong_words_are_refused(self, three, wrong, match):
         with pytest.raises(InputError, match=match):
             heatmap(three, **{"feature": "x0", **wrong})
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_mode_explain_runs_the_explainer_in_each_cell(d):
+    X = np.random.default_rng(0).uniform(-2, 2, size=(150, d))
+    g = gpec.GPEC(above_the_line, explainer, mode="explain", **SMALL).fit(X)
+    ax = heatmap(g, 1, features=[0, 1], data=np.zeros(d), n_grid=4, limits=[(-2, 2), (-2, 2)])
+    across, up = np.meshgrid(centers(-2, 2, 4), centers(-2, 2, 4))
+    cells = np.column_stack([across.ravel(), up.ravel(), *np.zeros((d - 2, 16))])
+    np.testing.assert_allclose(mesh_of(ax).get_array().ravel(), g.explain(cells).width[:, 1], rtol=1e-12)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == (["sampled boundary"] if d == 2 else ["decision boundary"])  # no rows to learn from
+    assert g.diagnostics_["mode"] == "explain"

@@ -44,7 +44,7 @@ def test_one_scale_for_all_with_0_in_its_middle():
 
 def test_nothing_but_zeros_is_drawn():
     zero = np.zeros((2, 16))
-    e = of((4, 4), values=zero, boundary_variance=zero, noise_variance=zero)[0]
+    e = of((4, 4), values=zero, model_variance=zero, noise_variance=zero)[0]
     axes = image(e)
     assert axes[0].images[0].get_clim() == (-1.0, 1.0)
     axes[0].figure.savefig(io.BytesIO())
@@ -55,7 +55,7 @@ def test_a_square_is_recognised(d, shape):
     values = np.tile(np.arange(float(d)), (2, 1))
     if d == 27:
         values = np.tile(np.arange(9.0), (2, 3))  # the same in all three channels
-    e = of((d,), values=values, boundary_variance=np.zeros((2, d)), noise_variance=np.zeros((2, d)))[0]
+    e = of((d,), values=values, model_variance=np.zeros((2, d)), noise_variance=np.zeros((2, d)))[0]
     np.testing.assert_array_equal(pixels(image(e)[1]), np.arange(float(np.prod(shape))).reshape(shape))
 
 
@@ -70,7 +70,7 @@ def test_the_picture_comes_first():
 def test_a_picture_in_colour_keeps_its_colours():
     values = np.zeros((2, 12))
     data = np.tile(np.repeat([0.0, 5.0, 10.0], 4), (2, 1))
-    e = of((3, 2, 2), values=values, boundary_variance=values, noise_variance=values, data=data)[0]
+    e = of((3, 2, 2), values=values, model_variance=values, noise_variance=values, data=data)[0]
     shown = pixels(image(e, shape=(3, 2, 2), picture=True)[0])
     np.testing.assert_allclose(shown, np.tile([0.0, 0.5, 1.0], (2, 2, 1)))
 

@@ -40,7 +40,7 @@ def unsure():
     """A row with signs of all kinds of firmness."""
     values = np.array([[0.5, -0.45, 0.3, -0.25, 0.2, -0.15, 0.1, 0.05]])
     deviation = np.array([[0.1, 0.1, 0.2, 0.2, 0.25, 0.05, 0.09, 0.01]])
-    return made(1, 8, values=values, boundary_variance=deviation**2, noise_variance=np.zeros((1, 8)))[0]
+    return made(1, 8, values=values, model_variance=deviation**2, noise_variance=np.zeros((1, 8)))[0]
 
 
 def save(name, path):

@@ -16,7 +16,7 @@ def _close():
 def pair(**changes):
     """A row with intervals from -0.2 to 0.2 around each value, and three similar rows."""
     deviation = 0.2 / 1.959964
-    variance = {"boundary_variance": np.full((1, 3), deviation**2), "noise_variance": np.zeros((1, 3))}
+    variance = {"model_variance": np.full((1, 3), deviation**2), "noise_variance": np.zeros((1, 3))}
     e = made(1, 3, values=np.array([[1.0, -0.5, 0.1]]), predictions=np.array([0.9]), **variance)[0]
     values = np.array([[1.1, -0.6, 0.1], [0.7, -0.5, 0.0], [1.0, 0.4, 0.25]])
     others = made(3, 3, values=values, **{"predictions": np.array([0.8, 0.95, 0.25]), **changes})

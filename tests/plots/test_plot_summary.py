@@ -34,7 +34,7 @@ def test_bars_are_mean_sizes_largest_first():
 
 def test_the_interval_is_students_where_attributions_have_no_variance_of_their_own():
     zero = np.zeros((40, 5))
-    e = made(boundary_variance=zero, noise_variance=zero)
+    e = made(model_variance=zero, noise_variance=zero)
     sizes = np.abs(e.values)[:, np.argsort(-np.abs(e.values).mean(axis=0))]
     low, high = stats.t.interval(0.95, 39, loc=sizes.mean(axis=0), scale=stats.sem(sizes, axis=0))
     assert np.ravel(whiskers_of(summary(e))) == pytest.approx(np.ravel(np.column_stack([np.maximum(low, 0), high])))
@@ -42,9 +42,7 @@ def test_the_interval_is_students_where_attributions_have_no_variance_of_their_o
 
 def test_the_attributions_own_variance_widens_the_interval():
     n = 30
-    e = made(
-        n, 1, values=np.full((n, 1), 0.5), boundary_variance=np.full((n, 1), 0.04), noise_variance=np.zeros((n, 1))
-    )
+    e = made(n, 1, values=np.full((n, 1), 0.5), model_variance=np.full((n, 1), 0.04), noise_variance=np.zeros((n, 1)))
     low, high = whiskers_of(summary(e))[0]
     assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, n - 1) * 0.2 / np.sqrt(n))
 
@@ -54,7 +52,7 @@ def test_the_interval_holds_the_mean_of_other_rows():
     tables = 400  # each a feature here: features are summarised one by one
     values = np.random.default_rng(0).normal(1.0, 0.25, size=(25, tables))  # negative values are 4 deviations away
     zero = np.zeros((25, tables))
-    e = made(25, tables, values=values, boundary_variance=zero, noise_variance=zero)
+    e = made(25, tables, values=values, model_variance=zero, noise_variance=zero)
     low, high = np.transpose(whiskers_of(summary(e, max_features=tables)))
     assert np.mean((low <= 1.0) & (high >= 1.0)) == pytest.approx(0.95, abs=0.025)
 
@@ -70,7 +68,7 @@ def test_shares_of_firm_signs():
     values = np.full((10, 2), 0.5)
     values[:3, 1] = [0.01, 0.3, -0.3]  # up to 1.5 deviations: unclear, likely, likely
     variance = np.full((10, 2), 0.04)
-    e = made(10, 2, values=values, boundary_variance=variance, noise_variance=np.zeros((10, 2)))
+    e = made(10, 2, values=values, model_variance=variance, noise_variance=np.zeros((10, 2)))
     ax = summary(e)
     assert gauges(ax) == pytest.approx([1.0, 0.7])
     assert [note for note in notes(ax) if note.endswith("%")] == ["100%", "70%"]

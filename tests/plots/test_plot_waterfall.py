@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from drawn import NASTY, bars_of, constant, draw_all, made, mixed, notes, tick_texts, whiskers_of
 from gpec.errors import InputError
+from gpec.intervals import AllExplained, BoundsOnly
 from gpec.intervals.rules import SimilarRows
 from gpec.plots import waterfall
 
@@ -17,7 +20,7 @@ def _close():
 def small(**changes):
     parts = {
         "values": np.array([[0.2, -0.5, 0.1]]),
-        "boundary_variance": np.full((1, 3), 0.01),
+        "model_variance": np.full((1, 3), 0.01),
         "noise_variance": np.zeros((1, 3)),
         "data": np.array([[1.0, 2.0, np.nan]]),
         "base_values": np.array([0.4]),
@@ -42,9 +45,7 @@ def test_an_answer_of_zero_shows_no_rounding_error():
     values = np.array([[-0.3, -0.1]])
     flat = np.zeros((1, 2))
     base = np.array([0.3 + 0.1 + 1e-16])
-    e = made(
-        1, 2, values=values, base_values=base, predictions=np.zeros(1), boundary_variance=flat, noise_variance=flat
-    )
+    e = made(1, 2, values=values, base_values=base, predictions=np.zeros(1), model_variance=flat, noise_variance=flat)
     assert e.base_values[0] + e.values.sum() != 0.0
     ax = waterfall(e[0])
     assert notes(ax)[2:4] == ["0.400", "0.000"]
@@ -98,7 +99,7 @@ def test_the_joined_interval_holds_the_sums_of_similar_rows(together):
     values = np.array([[3.0, 2.0, *np.full(rest, 0.1)]])
     square = (offset**2 + deviation**2).mean(axis=-1)
     rule = SimilarRows(offset, deviation, None, "a draw")
-    e = made(1, d, values=values, boundary_variance=square, noise_variance=np.zeros((1, d)), rule=rule)[0]
+    e = made(1, d, values=values, model_variance=square, noise_variance=np.zeros((1, d)), rule=rule)[0]
     low, high = whiskers_of(waterfall(e, max_features=2))[2]
     drawn = values[0, 2:, None] + offset[0, 2:, rng.integers(K, size=40_000)].T
     drawn = (drawn + 0.02 * rng.normal(size=drawn.shape)).sum(axis=0)
@@ -106,11 +107,43 @@ def test_the_joined_interval_holds_the_sums_of_similar_rows(together):
     assert np.mean((drawn >= low - start) & (drawn <= high - start)) == pytest.approx(0.95, abs=0.006)
 
 
+def explained_rows(**options):
+    """One row of 12 features with ten similar rows that were explained, and their attributions."""
+    similar = np.random.default_rng(0).normal(0.3, 1.0, size=(1, 12, 10))
+    values = similar.mean(axis=2)
+    return made(1, 12, values=values, rule=AllExplained(similar, "another", **options))[0], similar[0]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_explained_similar_rows_give_the_interval_of_the_sum(level):
+    e, similar = explained_rows(random=False)
+    order = np.argsort(-np.abs(e.values))[4:]
+    sums, value = similar[order].sum(axis=0), e.values[order].sum()
+    lower, upper = whiskers_of(waterfall(replace(e, confidence_level=level), max_features=4))[4]
+    start = 0.4 + e.values.sum() - value  # 0.4 is the base value
+    inside = (sums >= lower - start - 1e-12) & (sums <= upper - start + 1e-12)
+    assert lower <= start + value <= upper
+    assert inside.sum() >= 10 * level
+    if level == 0.95:
+        assert [lower - start, upper - start] == pytest.approx([sums.min(), sums.max()])
+
+
+def test_similar_rows_that_were_not_kept_give_the_sum_of_the_intervals():
+    e, _ = explained_rows(random=False)
+    bounds = [e.interval(level) for level in (0.8, 0.95)]
+    low, high = (np.stack(side, axis=-1) for side in zip(*bounds, strict=True))
+    rule = BoundsOnly(low, high, np.array([0.8, 0.95]), e.sign_certainty, 10, "another", random=False)
+    order = np.argsort(-np.abs(e.values))[4:]
+    lower, upper = whiskers_of(waterfall(replace(e, rule=rule), max_features=4))[4]
+    start = 0.4 + e.values.sum() - e.values[order].sum()
+    assert [lower - start, upper - start] == pytest.approx([e.lower[order].sum(), e.upper[order].sum()])
+
+
 def test_a_joined_step_is_filled_by_its_own_certainty():
     faces = []
     for value in (0.5, 0.13, 0.02):
         values = np.array([[9.0, *np.full(4, value)]])  # the sum of four has twice the deviation of one
-        e = made(1, 5, values=values, boundary_variance=np.full((1, 5), 0.04), noise_variance=np.zeros((1, 5)))
+        e = made(1, 5, values=values, model_variance=np.full((1, 5), 0.04), noise_variance=np.zeros((1, 5)))
         patches = [patch for container in waterfall(e[0], max_features=1).containers for patch in container]
         faces.append((patches[1].get_facecolor()[3], patches[1].get_hatch()))
     assert faces == [(1.0, None), (0.45, None), (1.0, "////")]

@@ -8,10 +8,7 @@ from report_helpers import NASTY, nasty
 
 from browser_helpers import BROWSER, browser, console_errors, resize, wait_for
 from explanation_helpers import CLASSES, explanation
-from gpec._numbers import decimals_for, share_text, shorten
-from gpec._numbers import number as in_words
 from gpec.intervals.rules import SimilarRows
-from gpec.intervals.trust import firm_share
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytest.importorskip("plotly", reason="the report needs plotly")
@@ -48,7 +45,7 @@ def loaded(tmp_path_factory):
 
 @pytest.fixture
 def page(loaded):
-    """That report as it is when it is opened: nothing searched, the least trustworthy row first and shown."""
+    """That report as it is when it is opened: nothing searched, the smallest firm share first and shown."""
     type_query(loaded, "")
     choose(loaded, "#feature", "the largest")
     while find(loaded, "#table thead th:nth-child(3)").get_attribute("aria-sort") != "ascending":
@@ -105,11 +102,11 @@ def number(shown):
 
 def test_tables_and_charts_come_up(page):
     e, driver = people(), page
-    order = np.argsort(firm_share(e), kind="stable")
+    order = np.argsort(e.firm_share, kind="stable")
     assert column(driver, "#least", 0) == [f"person {i}" for i in order[:6]]
     # of equal shares those that come last
-    assert [firm_share(e)[int(name.split()[1])] for name in column(driver, "#most", 0)] == pytest.approx(
-        np.sort(firm_share(e))[::-1][:6]
+    assert [e.firm_share[int(name.split()[1])] for name in column(driver, "#most", 0)] == pytest.approx(
+        np.sort(e.firm_share)[::-1][:6]
     )
     assert column(driver, "#table", 0) == [f"person {i}" for i in order[:15]]
     for chart in ("overall", "waterfall"):
@@ -117,30 +114,18 @@ def test_tables_and_charts_come_up(page):
     assert text(driver, "#row-title") == f"Row person {order[0]}"
 
 
-def test_the_script_writes_numbers_as_python_does(page):
-    """All numbers of a page have the decimals of the largest; ties may be rounded either way, so there are none."""
-    for like in (0.25, 3.0, 1234.0, 1e-9, 1e12):
-        for value in (0.0, -0.0, 0.123456, -0.012344, -3.0, 1234.6, -1e-9, 7.77e11):
-            asked = [value, decimals_for(like)]
-            assert page.execute_script("return plainNumber(...arguments)", *asked) == in_words(value, like)
-            assert page.execute_script("return signedNumber(...arguments)", *asked) == in_words(value, like, sign=True)
-    for share in (0.0, 0.001, 0.234, 0.996, 1.0):
-        assert page.execute_script("return percent(arguments[0])", share) == share_text(share)
-    assert page.execute_script("return shortened('abcdefghijk', 10)") == shorten("abcdefghijk", 10)
-
-
 def test_click_shows_the_row(page):
     e, driver = people(), page
     find(driver, "#table tbody tr:nth-child(4)").click()
     i = int(text(driver, "#row-title").split()[-1])
-    assert i == np.argsort(firm_share(e), kind="stable")[3]
+    assert i == np.argsort(e.firm_share, kind="stable")[3]
     assert driver.execute_script("return document.querySelector('#table tr[aria-selected=true]').dataset.row") == str(i)
     order = np.argsort(-np.abs(e.values[i]), kind="stable")
     assert column(driver, "#row-table", 0) == [e.feature_names[f] for f in order]
     assert [number(shown) for shown in column(driver, "#row-table", 1)] == pytest.approx(e.values[i, order], abs=0.006)
     bounds = [[number(end) for end in shown.split(" to ")] for shown in column(driver, "#row-table", 3)]
     np.testing.assert_allclose(bounds, np.c_[e.lower[i, order], e.upper[i, order]], atol=0.006)
-    share = e.boundary_variance[i, order] / e.variance[i, order]
+    share = e.model_variance[i, order] / e.variance[i, order]
     parts = [number(shown.split(" / ")[0]) for shown in column(driver, "#row-table", 5)]
     assert parts == pytest.approx(100 * share, abs=0.51)
     assert f"{e.predictions[i]:.3f}" in text(driver, "#row-words")
@@ -218,7 +203,7 @@ def test_classes_are_chosen(opened):
     driver = opened(e)
     for k, name in enumerate(CLASSES):
         choose(driver, "#output", name)
-        order = np.argsort(firm_share(e)[:, k], kind="stable")
+        order = np.argsort(e.firm_share[:, k], kind="stable")
         assert column(driver, "#table", 0) == [f"person {i}" for i in order[:15]]
         row = int(text(driver, "#row-title").split()[-1])
         sizes = sorted(np.abs(e.values[row, :, k]), reverse=True)
@@ -235,7 +220,7 @@ def test_keyboard_moves_through_the_rows(page):
     from selenium.webdriver.common.keys import Keys
 
     e, driver = people(), page
-    order = np.argsort(firm_share(e), kind="stable")
+    order = np.argsort(e.firm_share, kind="stable")
     find(driver, "#table tbody tr:nth-child(1) button").send_keys(Keys.ARROW_DOWN)
     assert text(driver, "#row-title") == f"Row person {order[1]}"
     driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
@@ -317,14 +302,14 @@ def test_small_reports(opened, e):
 
 def test_all_zero(opened):
     zero = np.zeros((4, 3))
-    driver = opened(people(4, values=zero, boundary_variance=zero, noise_variance=zero))
+    driver = opened(people(4, values=zero, model_variance=zero, noise_variance=zero))
     assert column(driver, "#row-table", 5) == ["no uncertainty"] * 3
 
 
 def test_many_features_are_cut_and_can_be_shown(opened):
     rng = np.random.default_rng(0)
     names, shape = [f"f{i}" for i in range(40)], (5, 40)
-    arrays = {name: rng.random(shape) for name in ("values", "boundary_variance", "noise_variance", "data")}
+    arrays = {name: rng.random(shape) for name in ("values", "model_variance", "noise_variance", "data")}
     driver = opened(explanation(5, 3, explainer_variance=None, feature_names=names, **arrays))
     assert len(column(driver, "#row-table", 0)) == 15
     find(driver, "#row-all").click()

@@ -15,7 +15,7 @@ from report_helpers import NASTY, Page, nasty
 import gpec
 from explanation_helpers import explanation
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
-from gpec.intervals.trust import firm_share, trust_words
+from gpec.intervals.trust import shown_words
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytest.importorskip("plotly", reason="the report needs plotly")
@@ -71,16 +71,16 @@ def test_numbers_are_those_of_the_explanation(written):
         for name in ("values", "lower", "upper", "std"):
             found = np.reshape(part[name], (7, 3))
             np.testing.assert_allclose(found, getattr(e, name)[:, :, k], rtol=6e-3 if name == "std" else 6e-4)
-        share = e.boundary_variance[:, :, k] / (e.boundary_variance + e.noise_variance)[:, :, k]
-        np.testing.assert_allclose(np.reshape(part["boundary"], (7, 3)), 100 * share, atol=0.51)
+        share = e.model_variance[:, :, k] / (e.model_variance + e.noise_variance)[:, :, k]
+        np.testing.assert_allclose(np.reshape(part["model"], (7, 3)), 100 * share, atol=0.51)
         words = [["firm", "likely", "unclear"][int(code)] for code in part["words"]]
-        assert words == trust_words(e)[:, :, k].ravel().tolist()
-        np.testing.assert_allclose(part["firm"], firm_share(e)[:, k], rtol=6e-4)
+        assert words == e.firmness[:, :, k].ravel().tolist()
+        np.testing.assert_allclose(part["firm"], e.firm_share[:, k], rtol=6e-4)
         np.testing.assert_allclose(data["base"][k], e.base_values[:, k], rtol=1e-5)
 
 
 def test_rounding_leaves_the_value_inside_its_interval(written):
-    e = explanation(200, 3, boundary_variance=np.full((200, 3), 1e-12), noise_variance=np.zeros((200, 3)))
+    e = explanation(200, 3, model_variance=np.full((200, 3), 1e-12), noise_variance=np.zeros((200, 3)))
     part = written(e).data["parts"][0]
     assert np.all(np.less_equal(part["lower"], part["values"]))
     assert np.all(np.less_equal(part["values"], part["upper"]))
@@ -89,7 +89,7 @@ def test_rounding_leaves_the_value_inside_its_interval(written):
 def test_global_picture_by_hand(written):
     values = np.array([[1.0, 0.0], [-3.0, 0.1]])
     variance = np.array([[0.01, 1.0], [4.0, 1.0]])
-    e = explanation(2, 2, values=values, boundary_variance=variance, noise_variance=np.zeros((2, 2)))
+    e = explanation(2, 2, values=values, model_variance=variance, noise_variance=np.zeros((2, 2)))
     (overall,) = written(e).data["overall"]
     t = 12.7062  # Student's 97.5% quantile with one degree of freedom
     assert overall["size"] == pytest.approx([2.0, 0.05])
@@ -97,7 +97,7 @@ def test_global_picture_by_hand(written):
     # between the rows 2 and 0.005, their own 2.005 and 1
     half = [t * np.sqrt((2 + 2.005) / 2), t * np.sqrt((0.005 + 1) / 2)]
     assert overall["most"] == pytest.approx([2.0 + half[0], 0.05 + half[1]], rel=1e-3)
-    assert overall["firm"] == pytest.approx([0.5, 0.0])  # -3 with a deviation of 2 is 93% certain
+    assert overall["firm"] == pytest.approx([0.5, 0.0])  # the interval of -3 with a deviation of 2 reaches 0.92
 
 
 def test_says_what_is_promised_and_what_was_fitted(written, fitted):
@@ -109,14 +109,15 @@ def test_says_what_is_promised_and_what_was_fitted(written, fitted):
 
 
 def test_words_mean_what_the_page_says(written):
-    """97.5% and 84%, as certainties a little above and below are worded."""
-    z = np.array([1.959, 1.961, 0.994, 0.995])[None]
-    e = explanation(1, 4, values=z, boundary_variance=np.ones((1, 4)), noise_variance=np.zeros((1, 4)))
-    e = gpec.Explanation(**{**vars(e), "data": z, "feature_names": list("abcd"), "base_values": None})
+    """Values a little above and below half of the 95% and of the 80% interval, and one that is exactly 0."""
+    z = np.array([1.959, 1.961, 1.281, 1.282, 0.0])[None]
+    e = explanation(1, 5, values=z, model_variance=np.sign(z), noise_variance=np.zeros((1, 5)))
+    e = gpec.Explanation(**{**vars(e), "data": z, "feature_names": list("abcde"), "base_values": None})
     page = written(e)
-    assert page.data["parts"][0]["words"] == "1021"
-    assert "at least 97.5% certain" in page.text
-    assert "likely from 84% on" in page.text
+    assert page.data["parts"][0]["words"] == "10213"
+    assert shown_words(e)[0].tolist() == ["likely", "firm", "unclear", "likely", "none"]
+    assert "firm if the 95% interval lies on one side of zero" in page.text
+    assert "likely if the 80% interval does" in page.text
 
 
 def test_values_of_rows_are_readable(written):
@@ -149,19 +150,19 @@ def test_parts_of_an_explanation(written, key):
 def test_a_sample_holds_the_extremes_and_says_so(written):
     e = explanation(300, 3)
     page = written(e, max_rows=50)
-    share = firm_share(e)
+    share = e.firm_share
     shown = np.array([int(label) for label in page.data["labels"]])
     assert len(shown) == len(set(shown)) == 50
     assert np.sort(share[shown])[:5] == pytest.approx(np.sort(share)[:5])
     assert np.sort(share[shown])[-5:] == pytest.approx(np.sort(share)[-5:])
-    assert "300 rows were explained; this page lists 50 of them: the 5 least and the 5 most trustworthy" in page.text
+    assert "this page lists 50 of them: the 5 with the smallest and the 5 with the largest firm share" in page.text
     assert page.data["overall"][0]["size"] == pytest.approx(np.abs(e.values).mean(axis=0), rel=1e-3)
     again = written(e, max_rows=50).data["labels"]
     assert again == page.data["labels"]
 
 
 def test_many_features_and_classes_bound_the_rows(written):
-    e, many = explanation(60, 3, classes=4), ("values", "boundary_variance", "noise_variance")
+    e, many = explanation(60, 3, classes=4), ("values", "model_variance", "noise_variance")
     changes = {
         **{name: np.tile(getattr(e, name), (3, 300, 1)) for name in many},
         "explainer_variance": None,
@@ -271,12 +272,12 @@ def test_similar_rows_of_many_rows_are_bounded(written, fitted, monkeypatch):
     g, _, e = fitted
     monkeypatch.setattr("gpec.report._similar._CELLS", 5 * 10 * 6)  # room for six rows
     data = written(e, gpec=g).data
-    share = firm_share(e)
+    share = e.firm_share
     kept = set(data["similar"]["rows"])
     assert len(kept) == 6
     order = np.argsort(share, kind="stable").tolist()
     assert kept == {*order[:4], *order[-2:]}
-    assert "4 least and the 2 most trustworthy of the 12 rows" in data["similar"]["note"]
+    assert "the 4 of the 12 rows with the smallest firm share and the 2 with the largest" in data["similar"]["note"]
     assert len(data["similar"]["values"][0]) == 6 * 10 * 5
 
 
@@ -304,6 +305,51 @@ def test_saved_and_loaded_gives_the_same_page(written, fitted, tmp_path):
     e.save(tmp_path / "e.gpec")
     again = gpec.Explanation.load(tmp_path / "e.gpec")
     assert written(again, gpec=g).data == written(e, gpec=g).data
+
+
+# Mode "explain"
+
+
+OF_PREDICTION = ("learn from", "Points on the decision boundary", "Left-out rows predicted")
+
+
+def test_facts_are_those_of_the_mode(written, make_exact, fitted, X):
+    g = make_exact().fit(X)
+    e = g.explain(X[:6])
+    for page in (written(e), written(e, gpec=g), written(g.explain(X[:6], keep_similar=False)), written(e[0])):
+        assert "Similar rows explained, 10 for each row" in page.text
+        assert "so this is exact for each row" in page.text
+        assert not [words for words in OF_PREDICTION if words in page.text]
+    g, _, e = fitted
+    page = written(e, gpec=g)
+    assert "Similar rows predicted" in page.text
+    assert [words for words in OF_PREDICTION if words in page.text] == list(OF_PREDICTION)
+    assert "predicted from other rows" in written(g.explain(fitted[1][:3], attribution="posterior")).text
+
+
+def test_no_points_are_named_where_none_were_sampled(written, make_auto, X):
+    g = make_auto(kernel="rbf").fit(X)
+    assert "Points on" not in written(g.explain(X[:3]), gpec=g).text
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_explained_similar_rows_are_shown(written, make_exact, models, X, several):
+    g = make_exact(*((models.three_classes, models.slopes_of_three) if several else ())).fit(X)
+    e = g.explain(X[:6])
+    truth = e.similar_values if several else e.similar_values[..., None]
+    bare = g.explain(X[:6], keep_similar=False)
+    for shown, fit in ((e, None), (e, g), (bare, g)):
+        similar = written(shown, gpec=fit).data["similar"]
+        assert similar["explained"]
+        for k, values in enumerate(similar["values"]):
+            np.testing.assert_allclose(np.reshape(values, (6, 10, 3)), truth[..., k], rtol=6e-4)
+    assert "gpec=g" in written(bare).data["similar"]["note"]
+    (alone,) = written(e[2] if not several else e[2, :, 1], gpec=g).data["similar"]["values"][:1]
+    np.testing.assert_allclose(np.reshape(alone, (10, 3)), truth[2, ..., int(several)], rtol=6e-4)
+
+
+def test_predicted_similar_rows_are_called_so(written, fitted):
+    assert not written(fitted[2]).data["similar"]["explained"]
 
 
 # Errors

@@ -12,10 +12,8 @@ from gpec._colors import FAINT, GREY, INK, PALETTE
 from gpec._numbers import number, value_text
 from gpec.app._drawing import layout, plain
 from gpec.explanation import Explanation
-from gpec.intervals.trust import trust_levels
+from gpec.intervals.trust import shown_words
 from gpec.typing import IntArray
-
-__all__ = ["MOST_COMPARED", "compared_features", "draw_comparison", "table"]
 
 _PATTERNS = ("", "/", ".", "x")  # so that rows differ in black and white, too
 MOST_COMPARED = len(_PATTERNS)
@@ -69,7 +67,7 @@ def draw_comparison(rows: Explanation, labels: list[str], features: IntArray) ->
 def table(rows: Explanation, labels: list[str], features: IntArray, *, has_intervals: bool = True) -> Any:
     """The same in numbers: the row's value, its attribution, and the interval with a word on its sign, or the noise."""
     shown = rows[:, features]
-    (lower, upper), words = shown.interval(), trust_levels(shown)
+    (lower, upper), words = shown.interval(), shown_words(shown)
 
     def cell(i: int, j: int) -> Any:
         value, low, high = (number(array[i, j], shown.values, sign=True) for array in (shown.values, lower, upper))
@@ -77,7 +75,7 @@ def table(rows: Explanation, labels: list[str], features: IntArray, *, has_inter
             [
                 html.Div(value, className="attribution"),
                 html.Div(f"{low} to {high}" if has_intervals else f"noise ± {number(shown.std[i, j], shown.values)}"),
-                html.Small(f"value {value_text(shown.data[i, j])}" + has_intervals * f", trust {words[i, j]}"),
+                html.Small(f"value {value_text(shown.data[i, j])}" + has_intervals * f", sign {words[i, j]}"),
             ]
         )
 

@@ -11,8 +11,6 @@ from dash import dcc, html
 from gpec.app._datasets import DATASETS, FORMULA, MODELS, REGULARISATION
 from gpec.app._surface import PAPER, SIMILAR, Controls
 
-__all__ = ["SLIDERS", "Dial", "choices", "controls_from", "dials"]
-
 _START = Controls()
 
 

@@ -22,8 +22,6 @@ from gpec.errors import InputError
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["DATASETS", "FORMULA", "MODELS", "REGULARISATION", "Dataset", "ScoreClassifier", "load_dataset", "train"]
-
 FORMULA = "formula"
 MODELS = {
     FORMULA: "The curve itself",

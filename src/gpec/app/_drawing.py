@@ -12,8 +12,6 @@ from gpec._numbers import shorten
 from gpec.app._surface import ALIKE, Reading, Surface
 from gpec.typing import FloatArray
 
-__all__ = ["colour_top", "draw_surface", "layout", "plain"]
-
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _TOP = 0.98  # quantile of the widths that gets the brightest colour
 

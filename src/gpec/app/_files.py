@@ -19,13 +19,10 @@ from gpec._numbers import shorten, value_text
 from gpec.app._fit_file import describe_fit
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.explanation import Explanation
-from gpec.intervals.trust import firm_share
 from gpec.pipeline.fitted import SavedGPEC
 from gpec.runtime import archive
 from gpec.runtime.state import from_state
 from gpec.typing import FloatArray
-
-__all__ = ["LARGEST_UPLOAD", "FileCache", "OpenFile", "read_file"]
 
 LARGEST_UPLOAD = 50 * 2**20
 _UPLOAD_MEMORY = 200 * 10**6  # bytes that an upload may take, unpacked
@@ -60,7 +57,7 @@ class OpenFile:
         labels = [str(i) if e.row_names is None else value_text(e.row_names[i]) for i in range(len(e))]
         facts = tuple((title, shorten(text, _LONGEST_FACT)) for title, text in facts)
         statements = tuple(shorten(text, 4 * _LONGEST_FACT) for text in statements)
-        return cls(name, has_intervals, e, statements, facts, firm_share(e), labels, _texts(e, labels))
+        return cls(name, has_intervals, e, statements, facts, e.firm_share, labels, _texts(e, labels))
 
     @property
     def size(self) -> int:

@@ -6,13 +6,13 @@ import numpy as np
 
 from gpec.data import Groups
 from gpec.explanation import Explanation
+from gpec.intervals.order_statistics import AllExplained
 from gpec.intervals.rules import SimilarRows, Value
 from gpec.pipeline.fitted import SavedFit, SavedGPEC
 
-__all__ = ["describe_fit"]
-
 _LEVEL = 0.95
-_SHOWN = ("explainer", "kernel", "similar", "lam", "rho", "n_boundary", "n_explained", "noise", "output_scale")
+_SHOWN = ("explainer", "similar", "noise")
+_OF_PREDICTION = ("kernel", "lam", "rho", "n_boundary", "n_explained", "output_scale")
 
 
 def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
@@ -24,7 +24,7 @@ def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, .
     single = None if diagnostics.get("regression") else "1"
     explanation = Explanation.of_outputs(
         values=values,
-        boundary_variance=np.zeros_like(values),
+        model_variance=np.zeros_like(values),
         noise_variance=U,
         explainer_variance=U,
         base_values=seen.attribution.base_values,
@@ -41,11 +41,14 @@ def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
     nothing = np.zeros((1, 1))
     if fitted.similarity is None:
         promises = ["This fit has the paper's intervals, which promise no coverage."]
+    elif fitted.mode == "explain":
+        rule = AllExplained(nothing[..., :0], fitted.similarity.phrase, fitted.similarity.random)
+        promises = [rule.statement(_LEVEL)]
     else:
         phrase = fitted.similarity.phrase
         promises = [
-            f"With the explainer: {_small(SimilarRows(nothing, nothing, scores.similar, phrase).statement(_LEVEL))}",
-            f"With the posterior: {_small(Value(scores.value).statement(_LEVEL))}",
+            f"With the explainer: {SimilarRows(nothing, nothing, scores.similar, phrase).statement(_LEVEL)}",
+            f"With the posterior: {Value(scores.value).statement(_LEVEL)}",
         ]
     return (
         "Below are the rows that were explained in fit; their bars show the explainer's own noise and nothing else, "
@@ -55,20 +58,18 @@ def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
     )
 
 
-def _small(statement: str) -> str:
-    return statement[0].lower() + statement[1:]
-
-
 def _facts(saved: SavedGPEC) -> tuple[tuple[str, str], ...]:
     diagnostics = saved.diagnostics
     settings = {**diagnostics.get("settings", {}), **saved.fitted.settings}
     points = diagnostics.get("boundary_points", [])
+    shown = _SHOWN if saved.fitted.mode == "explain" else (*_SHOWN, *_OF_PREDICTION)
     return (
+        ("Mode", saved.fitted.mode),
         ("Explained rows", f"{len(saved.fitted.observations.rows):,}"),
         ("Features", f"{saved.fitted.schema.n_features:,}"),
-        ("Boundary points", ", ".join(f"{count:,}" for count in points)),
+        *([("Boundary points", ", ".join(f"{count:,}" for count in points))] if points else []),
         ("Model", str(settings.get("model", "unknown")).strip("<>")),
-        *((key, str(settings[key]).strip("<>")) for key in _SHOWN if key in settings),
+        *((key, str(settings[key]).strip("<>")) for key in shown if key in settings),
         ("Unit", str(diagnostics.get("unit", "unknown"))),
         ("gpec", str(diagnostics.get("version", "unknown"))),
     )

@@ -17,19 +17,6 @@ from flask import abort, g, request
 from gpec.app._files import LARGEST_UPLOAD
 from gpec.errors import InputError
 
-__all__ = [
-    "callback",
-    "distinct",
-    "number_in",
-    "one_of",
-    "pair",
-    "protect",
-    "taking_turns",
-    "text",
-    "triggered",
-    "whole",
-]
-
 _T = TypeVar("_T")
 _SMALL = 2**20  # bytes of a request that may be read beside others
 _MOST_PARTS = 20_000  # of the JSON of a request: a value takes a hundred times the memory of its text

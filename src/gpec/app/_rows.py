@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +10,22 @@ from dash import html
 from gpec._numbers import answer_text, number, share_text, value_text
 from gpec.app._files import OpenFile
 from gpec.errors import InputError
-from gpec.intervals.trust import row_levels
 from gpec.typing import IntArray
 
-__all__ = ["LEVELS", "ORDERS", "PAGE", "rows_table", "selected_rows"]
-
-LEVELS = ("high", "medium", "low")
 ORDERS = {
-    "least": "least trustworthy first",
-    "most": "most trustworthy first",
+    "least": "smallest firm share first",
+    "most": "largest firm share first",
     "file": "as in the file",
 }
 PAGE = 20
 
 
-def selected_rows(file: OpenFile, output: int, text: str, levels: Sequence[str], order: str) -> IntArray:
-    """Rows that contain every word of ``text`` and have one of the levels, in this order."""
+def selected_rows(file: OpenFile, output: int, text: str, order: str) -> IntArray:
+    """Rows that contain every word of ``text``, in this order."""
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not one of {list(ORDERS)}.")
     firm = file.of_output(output)[1]
-    selected = np.isin(row_levels(firm), list(levels))
+    selected = np.ones(len(firm), dtype=bool)
     words = text.lower().split()
     if words:
         selected &= np.array([all(word in row for word in words) for row in file.texts], dtype=bool)
@@ -44,9 +39,8 @@ def selected_rows(file: OpenFile, output: int, text: str, levels: Sequence[str],
 def rows_table(file: OpenFile, output: int, rows: IntArray, picked: list[int]) -> Any:
     """One line for each row, with a button to select it."""
     e, firm = file.of_output(output)
-    words = row_levels(firm)
     answered = e.predictions is not None
-    head = ["", "row", "trust" * file.has_intervals, "", "answer" * answered, "largest attribution"]
+    head = ["", "row", "firm share" * file.has_intervals, "answer" * answered, "largest attribution"]
     body = []
     for i in rows.tolist():
         largest = int(np.abs(e.values[i]).argmax())
@@ -59,7 +53,6 @@ def rows_table(file: OpenFile, output: int, rows: IntArray, picked: list[int]) -
             html.Td(button),
             html.Td(file.labels[i], className="name"),
             html.Td(share_text(firm[i]) if file.has_intervals else "", className="firm"),
-            html.Td(html.Span(words[i], className=f"level {words[i]}") if file.has_intervals else ""),
             html.Td(answer),
             html.Td(f"{value_text(e.feature_names[largest])} {number(e.values[i, largest], sign=True)}"),
         ]

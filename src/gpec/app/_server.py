@@ -20,8 +20,6 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer,
 from gpec.errors import GPECError, InputError
 from gpec.runtime.deadline import Deadline, DeadlineReader
 
-__all__ = ["MOST_CONNECTIONS", "sentence", "serve"]
-
 MOST_CONNECTIONS = 128
 _HEAD_SECONDS = 10.0  # until the head of a request has arrived
 _BODY_SECONDS = 60.0  # until its body has arrived, and for each part of the answer

@@ -12,8 +12,6 @@ from gpec.runtime.randomness import derived_seed
 from gpec.similar.base import uniform
 from gpec.typing import FloatArray
 
-__all__ = ["NoisyExplainer", "noisy_shapley", "shapley_of_two"]
-
 Predict = Callable[[FloatArray], FloatArray]
 NoisyExplainer = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # rows -> values, their variance
 

@@ -27,8 +27,6 @@ from gpec.kernels import WEG, Between, Matern, Output, Own, Rest
 from gpec.similar import NearestRows
 from gpec.typing import FloatArray
 
-__all__ = ["ALIKE", "PAPER", "SIMILAR", "Controls", "Reading", "Surface", "fit_of", "reading_at", "surface_of"]
-
 PAPER, SIMILAR = "paper", "similar"
 ALIKE = 0.9  # rows whose kernel with a row is at least this form its similarity ball
 MOST_ADDED = 30

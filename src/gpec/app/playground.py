@@ -221,7 +221,7 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
         (f"Model: chance of {surface.dataset.positive}", share_text(reading.probability), "", "point-probability"),
         (f"Attribution of {name}", value, "", "point-value"),
         ("95% interval", f"{low} to {high}", "", "point-interval"),
-        ("Deviation by the boundary", f"± {number(np.sqrt(e.boundary_variance))}", "", "point-boundary"),
+        ("Deviation by the model", f"± {number(np.sqrt(e.model_variance))}", "", "point-boundary"),
         ("Deviation by the noise", f"± {number(np.sqrt(e.noise_variance))}", "", "point-noise"),
         ("Distance to the boundary", number(reading.distance), "", "point-distance"),
     ]

@@ -1,4 +1,4 @@
-"""Your data: a saved explanation or fit, its rows filtered, sorted by trust and compared."""
+"""Your data: a saved explanation or fit, its rows searched, sorted by firm share and compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flask import abort
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
 from gpec.app._requests import callback, distinct, one_of, taking_turns, text, triggered, whole
-from gpec.app._rows import LEVELS, ORDERS, PAGE, rows_table, selected_rows
+from gpec.app._rows import ORDERS, PAGE, rows_table, selected_rows
 from gpec.app._server import sentence
 
 __all__ = ["connect", "layout"]
@@ -19,9 +19,11 @@ _LONGEST_SEARCH = 200  # characters
 _LONGEST_NAME = 255
 _MOST = 10**9  # rows
 _MOST_OPTIONS = 1_000  # files, most of them no longer open
+_SINGLE = [{"label": "the only class", "value": 0}]  # a list without its value would lose it
 _INVITATION = (
-    "Open a file of e.save or g.save. The file stays on this machine, and nothing in it is executed. Trust is the "
-    "share of a row's attributions, by size, whose sign is firm."
+    "Open a file of e.save or g.save. The file stays on this machine, and nothing in it is executed. A sign is "
+    "firm if the 95% interval lies on one side of zero, likely if the 80% interval does, else unclear. A row's firm "
+    "share is the part of its attribution, by size, whose sign is firm."
 )
 
 
@@ -51,10 +53,8 @@ def layout(files: list[tuple[str, str]]) -> Any:
                 [
                     dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2,
                               maxLength=_LONGEST_SEARCH),
-                    dcc.Checklist({level: f"{level} trust" for level in LEVELS}, list(LEVELS),
-                                  id="levels", inline=True, className="of-trust"),
-                    dcc.Dropdown(ORDERS, "least", id="order", clearable=False, searchable=False, className="of-trust"),
-                    html.Div(dcc.Dropdown([], 0, id="output", clearable=False, searchable=False), id="outputs"),
+                    dcc.Dropdown(ORDERS, "least", id="order", clearable=False, searchable=False),
+                    html.Div(dcc.Dropdown(_SINGLE, 0, id="output", clearable=False, searchable=False), id="outputs"),
                 ],
                 className="filters", id="filters",
             ),
@@ -85,7 +85,7 @@ def layout(files: list[tuple[str, str]]) -> Any:
 
 def connect(app: Any, cache: FileCache) -> None:
     """Connect the page's callbacks."""
-    filters = [Input(name, "value") for name in ("file", "output", "search", "levels", "order")]
+    filters = [Input(name, "value") for name in ("file", "output", "search", "order")]
 
     @callback(
         app,
@@ -123,14 +123,15 @@ def connect(app: Any, cache: FileCache) -> None:
     )
     def show(key: Any) -> Any:
         if key is None:
-            return [], [], 0, True, True, ""
+            return [], _SINGLE, 0, True, True, ""
         key = text(key)
         try:
             file = cache.get(key)
         except Exception as error:
-            return _sorry(error), [], 0, True, True, ""
+            return _sorry(error), _SINGLE, 0, True, True, ""
         classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(file.outputs)]
-        return about(file), classes, 0, not classes, False, "filters" if file.has_intervals else "filters unjudged"
+        look = "filters" if file.has_intervals else "filters unjudged"
+        return about(file), classes or _SINGLE, 0, not classes, False, look
 
     @callback(
         app,
@@ -156,19 +157,19 @@ def connect(app: Any, cache: FileCache) -> None:
         Input("start", "data"),
         Input("picked", "data"),
     )
-    def list_rows(key: Any, output: Any, words: Any, levels: Any, order: Any, start: Any, picked: Any) -> Any:
+    def list_rows(key: Any, output: Any, words: Any, order: Any, start: Any, picked: Any) -> Any:
         if key is None:
             return [], "", True, True, True
         key, words, start, picked = text(key), text(words or "", _LONGEST_SEARCH), whole(start, _MOST), _rows(picked)
-        levels, order = distinct(levels, lambda level: one_of(level, LEVELS), len(LEVELS)), one_of(order, ORDERS)
+        order = one_of(order, ORDERS)
         try:
             file = cache.get(key)
         except Exception as error:
             return _sorry(error), "", True, True, True
         output = _class(file, output)
-        found = selected_rows(file, output, words, *((levels, order) if file.has_intervals else (LEVELS, "file")))
+        found = selected_rows(file, output, words, order if file.has_intervals else "file")
         if not len(found):
-            return _hint("No row matches; use fewer words, or allow more levels of trust."), "", True, True, True
+            return _hint("No row matches; use fewer words."), "", True, True, True
         here = found[start : start + PAGE]
         where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
         last = start + PAGE >= len(found)

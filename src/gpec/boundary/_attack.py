@@ -23,8 +23,6 @@ from gpec.models import Model
 from gpec.models._torch import as_tensor, evaluation_mode, torch_settings
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["AttackedModule", "Ball"]
-
 _STEP = 1 / 30  # of the radius, so that 40 steps can cross the ball
 _BATCH = 2_048
 _HALVINGS = 8

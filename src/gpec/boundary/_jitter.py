@@ -17,8 +17,6 @@ from gpec.data import Schema
 from gpec.models import Model
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Jitter"]
-
 _OF_GAP = 1e-2
 _OF_SPREAD = 1e-3
 _TRIED_ROWS = 128

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from gpec.typing import FloatArray, IntArray
-
-__all__ = ["PairStream"]
 
 _FURTHEST_PARTNER = 10
 _ENUMERATED = 500_000
@@ -37,38 +35,25 @@ class PairStream:
         rng: np.random.Generator,
         line: FloatArray | None = None,
     ) -> None:
-        self._source: Iterator[IntArray]
         if line is not None:
-            self._source = iter((_line_pairs(line, inside, outside, rng),))
+            batches: Iterator[IntArray] = iter((_line_pairs(line, inside, outside, rng),))
         else:
             near = _nearest_pairs(E, inside, outside, rng) if nearest else iter(())
-            self._source = chain(near, _random_pairs(inside, outside, rng))
-        self._n = len(E)
-        self._seen: set[int] = set()
-        self._left = np.empty((0, 2), dtype=np.int64)
+            batches = chain(near, _random_pairs(inside, outside, rng))
+        self._pairs = _distinct(batches)
 
     def take(self, count: int) -> IntArray:
         """Up to ``count`` further pairs; fewer only when the stream is exhausted."""
-        batches, total = [self._left], len(self._left)
-        while total < count:
-            batch = next(self._source, None)
-            if batch is None:
-                break
-            fresh = self._unseen(batch)
-            batches.append(fresh)
-            total += len(fresh)
-        pairs = np.concatenate(batches)
-        self._left = pairs[count:]
-        return pairs[:count]
+        return np.array(list(islice(self._pairs, count)), dtype=np.int64).reshape(-1, 2)
 
-    def _unseen(self, batch: IntArray) -> IntArray:
-        keys = (batch[:, 0] * self._n + batch[:, 1]).tolist()
-        fresh = []
-        for position, key in enumerate(keys):
-            if key not in self._seen:
-                self._seen.add(key)
-                fresh.append(position)
-        return batch[fresh]
+
+def _distinct(batches: Iterator[IntArray]) -> Iterator[tuple[int, ...]]:
+    seen: set[tuple[int, ...]] = set()
+    for batch in batches:
+        for pair in map(tuple, batch.tolist()):
+            if pair not in seen:
+                seen.add(pair)
+                yield pair
 
 
 def _line_pairs(line: FloatArray, inside: IntArray, outside: IntArray, rng: np.random.Generator) -> IntArray:

@@ -16,8 +16,6 @@ from gpec.data import Schema
 from gpec.data._output_kind import OutputKind
 from gpec.errors import InputError, ParameterTypeError
 
-__all__ = ["make_sampler"]
-
 _SAMPLERS: dict[str, type[Sampler]] = {
     "auto": BisectionSampler,
     "bisection": BisectionSampler,

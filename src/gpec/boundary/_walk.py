@@ -18,8 +18,6 @@ import numpy as np
 from gpec.models import Model
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["walk"]
-
 _TURN, _SHRINK = 0.3, 0.1
 _TURNS, _SHRINKS = (0.01, 0.8), (0.002, 0.5)  # least and greatest
 _BOLDER, _TIMIDER = 1.2, 0.85

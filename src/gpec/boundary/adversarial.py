@@ -9,8 +9,7 @@ import numpy as np
 
 from gpec._validation import check_choice, check_count, check_finite_array, check_positive
 from gpec.boundary._attack import AttackedModule
-from gpec.boundary._search import Collection, bisect
-from gpec.boundary._search_scale import SearchScale
+from gpec.boundary._search import Collection, SearchScale, bisect
 from gpec.boundary.base import LEAST_POINTS, AttackReport, BoundarySample, Sampler, require_every_class
 from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
@@ -111,17 +110,17 @@ class AdversarialSampler(Sampler):
         radii = np.unique(np.asarray(self.radii, dtype=np.float64))
         with Progress(len(rows), "attacks", progress) as bar:
             partners, smallest = self._smallest(attacked, rows, label, sign, noise, radii, bar)
-        hit = smallest >= 0
+        hit = smallest < len(radii)
         successes = np.bincount(smallest[hit], minlength=len(radii))
         report = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
         rows, label, sign, partners = rows[hit], label[hit], sign[hit], partners[hit]
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
-        towards = (sign > 0)[:, None]
-        inside, outside = np.where(towards, partners, rows), np.where(towards, rows, partners)
         search_scale = SearchScale.of(model.schema, Z, self.tolerance)
-        search = stream(seed, "attack search")
-        sample = self._bisected(model, inside, outside, label, n_boundary, search_scale, search, report)
-        return replace(sample, n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
+        pairs = _pairs(model, rows, partners, label, sign)
+        found = Collection(model, search_scale, n_boundary)
+        found.add(*bisect(model, *pairs, search_scale, stream(seed, "attack search")))
+        _require_enough(model, found, report)
+        return replace(found.sample(), n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
 
     def _n_inspected_rows(self, model: Model, Z: FloatArray) -> int:
         """Number of rows that is enough to find every class among them, unless a class is rare."""
@@ -168,53 +167,45 @@ class AdversarialSampler(Sampler):
         radii: FloatArray,
         bar: Progress,
     ) -> tuple[FloatArray, IntArray]:
-        """The partner of each row at its smallest successful radius, and the index of that radius (-1: none)."""
-        n = len(rows)
-        partners, smallest = rows.copy(), np.full(n, -1, dtype=np.int64)
-        # Successful radii lie in [first, last]; last is len(radii) until a success is known.
-        first, last = np.zeros(n, dtype=np.int64), np.full(n, len(radii), dtype=np.int64)
-        pending = np.arange(n)
-        while len(pending):
+        """The partner of each row at its smallest successful radius, and the index of that radius (or their number)."""
+        partners = rows.copy()
+        # Radii before ``first`` fail, those from ``last`` on succeed.
+        first, last = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), len(radii))
+        while len(pending := np.flatnonzero(first < last)):
             middle = (first[pending] + last[pending]) // 2
             found, success = attacked.attack(
                 rows[pending], label[pending], sign[pending], noise[pending], radii[middle], self.norm, self.n_steps
             )
             hit = pending[success]
-            partners[hit], smallest[hit], last[hit] = found[success], middle[success], middle[success]
+            partners[hit], last[hit] = found[success], middle[success]
             first[pending[~success]] = middle[~success] + 1
-            done = first[pending] >= last[pending]
-            bar.advance(int(done.sum()))
-            pending = pending[~done]
-        return partners, smallest
+            bar.advance(int((first == last)[pending].sum()))
+        return partners, first
 
-    def _bisected(
-        self,
-        model: Model,
-        inside: FloatArray,
-        outside: FloatArray,
-        label: IntArray,
-        n_boundary: int,
-        search_scale: SearchScale,
-        rng: np.random.Generator,
-        report: AttackReport,
-    ) -> BoundarySample:
-        if model.is_binary:  # one boundary; its points belong to class 0
-            swap = (label == 1)[:, None]
-            inside, outside = np.where(swap, outside, inside), np.where(swap, inside, outside)
-            label = np.zeros_like(label)
-        # The module computes in its own precision, the search in double: use pairs that still differ there.
-        valid = (model.labels(inside) == label) & (model.labels(outside) != label)
-        found = Collection(model, search_scale, n_boundary)
-        found.add(*bisect(model, inside[valid], outside[valid], label[valid], search_scale, rng))
-        count, where = found.scarcest()
-        least = 1 if model.schema.n_features == 1 else LEAST_POINTS
-        if count < least:
-            raise BoundaryNotFoundError(
-                f"Attacks found {count} boundary points{where}, but at least {least} are needed "
-                f"({report.failures} of {report.attempts} attacks failed at every radius); pass more rows, "
-                "raise n_targeted or radii, or use boundary=BisectionSampler()."
-            )
-        return found.sample()
+
+def _pairs(
+    model: Model, rows: FloatArray, partners: FloatArray, label: IntArray, sign: FloatArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Pairs to bisect: a row or partner of the class ``label``, the other one of another class; and that class."""
+    partner_first = sign > 0
+    if model.is_binary:  # one boundary; its points belong to class 0
+        partner_first, label = label == 1, np.zeros_like(label)
+    inside = np.where(partner_first[:, None], partners, rows)
+    outside = np.where(partner_first[:, None], rows, partners)
+    # The module computes in its own precision, the search in double: use pairs that still differ there.
+    valid = (model.labels(inside) == label) & (model.labels(outside) != label)
+    return inside[valid], outside[valid], label[valid]
+
+
+def _require_enough(model: Model, found: Collection, report: AttackReport) -> None:
+    count, where = found.scarcest()
+    least = 1 if model.schema.n_features == 1 else LEAST_POINTS
+    if count < least:
+        raise BoundaryNotFoundError(
+            f"Attacks found {count} boundary points{where}, but at least {least} are needed "
+            f"({report.failures} of {report.attempts} attacks failed at every radius); pass more rows, "
+            "raise n_targeted or radii, or use boundary=BisectionSampler()."
+        )
 
 
 def _require_gradients(model: Model, Z: FloatArray) -> None:

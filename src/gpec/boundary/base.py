@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
 from gpec._validation import check_choice, check_count, check_finite_array
@@ -179,13 +180,8 @@ def _contradicted(model: Model, sample: BoundarySample) -> IntArray:
 
 def _numbers_or_missing(points: Any) -> FloatArray:
     """A new array of finite numbers and NaN."""
-    try:
-        missing = np.isnan(points)
-    except (TypeError, ValueError):  # not numbers at all
-        missing = np.zeros((), dtype=bool)
-    if not missing.any():
-        return check_finite_array("boundary", points)
-    known = check_finite_array("boundary", np.where(missing, 0.0, points))
+    missing = np.asarray(pd.isna(points))
+    known = check_finite_array("boundary", np.where(missing, 0.0, points) if missing.any() else points)
     known[missing] = np.nan
     return known
 
@@ -221,6 +217,10 @@ class Sampler(BaseEstimator, ABC):
         self, model: Model, Z: FloatArray, n_boundary: int, *, seed: int, progress: Literal["auto"] | bool
     ) -> BoundarySample:
         """Sample ``n_boundary`` distinct points of each class's boundary, or of level sets, from encoded rows ``Z``."""
+
+    def model_rows(self, model: Model, Z: FloatArray, n_boundary: int) -> float:
+        """Approximate number of model rows that :meth:`draw` needs; NaN if unknown."""
+        return float("nan")
 
     def sample(
         self,

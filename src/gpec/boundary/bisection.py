@@ -12,8 +12,7 @@ import pandas as pd
 from gpec._validation import check_choice, check_count, check_positive
 from gpec.boundary._jitter import Jitter
 from gpec.boundary._pairs import PairStream
-from gpec.boundary._search import Collection, bisect
-from gpec.boundary._search_scale import SearchScale
+from gpec.boundary._search import Collection, SearchScale, bisect
 from gpec.boundary._walk import walk
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_every_class
 from gpec.data import Schema, same_values
@@ -28,6 +27,8 @@ __all__ = ["BisectionSampler", "box_rows", "jittered_rows", "refuse_values"]
 _LEAST_PAIRS = 64
 _MAX_EMPTY_ROUNDS = 5
 _BOX_ROUNDS = 20
+_CHECKS = 7  # model rows for each pair, on average
+_DIRECTION_ROWS = 256  # that the jitter looks at, if it needs no second look
 
 
 class BisectionSampler(Sampler):
@@ -96,6 +97,12 @@ class BisectionSampler(Sampler):
         _require_classes(model, labels)
         found = self._between(model, candidates, labels, n_boundary, search_scale, seed, progress)
         return replace(found, n_model_rows=model.n_rows - rows_before)
+
+    def model_rows(self, model: Model, Z: FloatArray, n_boundary: int) -> float:
+        """Halvings of each bracket to the tolerance, and a few to check it; with several classes points are shared."""
+        pairs = n_boundary if model.n_outputs == 1 else 2 * n_boundary * model.n_outputs // 3
+        each = self.n_walk + max(0.0, -np.log2(self.tolerance)) + _CHECKS
+        return float(min(len(Z), _enough_rows(n_boundary)) + _DIRECTION_ROWS + max(pairs, _LEAST_PAIRS) * each)
 
     def _between(
         self,
@@ -209,11 +216,15 @@ def jittered_rows(
 ) -> tuple[FloatArray, FloatArray, Jitter]:
     """Distinct rows of the data with jitter, as many as are needed; the rest of the data; and the jitter."""
     order = rng.permutation(len(Z))
-    enough = max(10 * n_boundary, 20_000)
+    enough = _enough_rows(n_boundary)
     rows, rest = Z[order[:enough]], Z[order[enough:]]
     jitter = Jitter(model.schema, Z, search_scale.unit)
     jitter.choose_way(model, rows)
     return jitter.moved(_distinct(rows), rng), rest, jitter
+
+
+def _enough_rows(n_boundary: int) -> int:
+    return max(10 * n_boundary, 20_000)
 
 
 def box_rows(schema: Schema, Z: FloatArray, n_boundary: int, rng: np.random.Generator) -> FloatArray:

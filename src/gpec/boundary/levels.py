@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from gpec._validation import check_finite_array
-from gpec.boundary._search_scale import SearchScale
+from gpec.boundary._search import SearchScale
 from gpec.boundary.base import LEAST_POINTS, BoundarySample, join
 from gpec.boundary.bisection import BisectionSampler, box_rows, jittered_rows
 from gpec.errors import BoundaryNotFoundError, InputError

@@ -16,9 +16,8 @@ from gpec.cli._parquet import explain_folder, is_folder
 from gpec.cli._run import CommandRun
 from gpec.explanation import Explanation
 
-__all__: list[str] = []  # the commands are in the app
-
-_OF_THE_FIT = {"background", "n_boundary", "n_explained", "n_background", "seed", "categorical", "model_output"}
+_OF_THE_FIT = {"background", "mode", "n_boundary", "n_explained", "n_background", "seed", "categorical"}
+_OF_THE_FIT |= {"model_output", "threshold"}
 _OF_A_REPORT = {"source", "out", "level", "debug"}  # of a saved explanation
 
 
@@ -49,7 +48,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where to save the fit: a .gpec file.")],
     options: FitOptions,
 ) -> None:
-    """Learn how far a model's explanations can be trusted; use it for many tables.
+    """Learn how far a model's explanations hold; use it for many tables.
 
     Finished work is kept in OUT.partial until the end; run the same command to resume an interrupted run.
     """
@@ -58,8 +57,9 @@ def fit(
     with run.fitted(run.tables.read(background), out) as (g, _):
         g.save(out)
     found = g.diagnostics_
+    points = f"{sum(found['boundary_points']):,} boundary points, " if found["boundary_points"] else ""
     typer.echo(
-        f"Wrote {out}: {sum(found['boundary_points']):,} boundary points and {len(g.X_explained_):,} explained rows, "
+        f"Wrote {out}: mode {found['mode']}, {points}{len(g.X_explained_):,} explained rows, "
         f"{found['model_rows']:,} model rows."
     )
 
@@ -127,7 +127,7 @@ def demo(
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("gpec-demo.png"),
     debug: Debug = False,
 ) -> None:
-    """Explain breast-cancer diagnoses, with error bars (about ten seconds)."""
+    """Explain breast-cancer diagnoses, with error bars (a few seconds)."""
     from rich.console import Console
 
     from gpec.cli.demo import run

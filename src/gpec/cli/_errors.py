@@ -14,8 +14,6 @@ from typer.core import TyperGroup
 
 from gpec.errors import GPECError
 
-__all__ = ["app", "note", "remember_debug"]
-
 # Of click, or of typer's own copy of it.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _DEBUG = "gpec.debug"
@@ -68,7 +66,8 @@ class _Commands(TyperGroup):
 
 def _wrong_usage(error: Any, ctx: Any) -> typer.Exit:
     command = (error.ctx or ctx).command_path
-    note(f"{command}: {_line(error.format_message(), error)} See {command} --help.")
+    text = error.format_message()
+    note(f"{command}: {_line(text if text.endswith(('.', '?')) else f'{text}.', error)} See {command} --help.")
     return typer.Exit(2)
 
 

@@ -18,8 +18,6 @@ from gpec.explainers import TreeShap
 from gpec.models import load_model, match_columns
 from gpec.models._trial import try_in_child
 
-__all__ = ["Tables", "open_model", "usual_explainer"]
-
 _TRIED_ROWS = 20
 _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
 

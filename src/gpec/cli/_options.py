@@ -17,16 +17,14 @@ import typer
 
 from gpec.cli._errors import remember_debug
 
-__all__ = ["Debug", "ExplainOptions", "FitOptions", "FolderOptions", "Model", "given", "takes_options"]
-
 _model, _table, _fit, _run, _folder = (
     partial(typer.Option, rich_help_panel=panel)
     for panel in ("The model", "The table", "The fit", "The run", "A folder of Parquet files")
 )
 
 
-def _level(value: float) -> float:
-    """Raise before the work if a level is not between 0 and 1."""
+def _between(value: float) -> float:
+    """Raise before the work if a probability is not between 0 and 1."""
     if not 0 < value < 1:
         raise typer.BadParameter(f"{value:g} must lie between 0 and 1, such as 0.95.")
     return value
@@ -53,12 +51,23 @@ class FitOptions:
             "default tree where the model allows it, else kernelshap."
         ),
     ] = None
-    calibrate: Annotated[Path | None, _fit(help="A few hundred rows not used in fit, to calibrate the intervals.")] = (
-        None
-    )
-    n_boundary: Annotated[int, _fit(min=10, help="Points of the decision boundary.")] = 2_000
-    n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit.")] = 200
-    n_background: Annotated[int, _fit(min=1, help="Number of background rows.")] = 100
+    mode: Annotated[
+        Literal["auto", "explain", "predict"],
+        _fit(
+            help="How attributions of similar rows are found: explain runs the explainer on them, predict learns to "
+            "predict them; auto is explain where that is cheap, as for trees."
+        ),
+    ] = "auto"
+    calibrate: Annotated[
+        Path | None, _fit(help="Mode predict: a few hundred rows not used in fit, to check the intervals.")
+    ] = None
+    n_boundary: Annotated[
+        int | None, _fit(min=10, help="Points of the decision boundary; by default 300, if the fit needs any.")
+    ] = None
+    n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit; a few in mode explain.")] = 200
+    n_background: Annotated[
+        int | None, _fit(min=1, help="Number of background rows; by default 100, and for trees up to 1,000.")
+    ] = None
     seed: Annotated[int, _fit(min=0, help="Random seed.")] = 0
     model_name: Annotated[str | None, _model(help="Name of the model on the server, if the address has none.")] = None
     model_output: Annotated[
@@ -68,6 +77,9 @@ class FitOptions:
     output_name: Annotated[str | None, _model(help="Which output of an ONNX file or a server holds the answers.")] = (
         None
     )
+    threshold: Annotated[
+        float, _model(help="Probability from which the model predicts the class.", callback=_between)
+    ] = 0.5
     trust_pickle: Annotated[
         bool, _model("--trust-pickle", help="Allow pickles: loading one executes arbitrary code.")
     ] = False
@@ -85,6 +97,7 @@ class FitOptions:
     progress: Annotated[
         bool | None, _run("--progress/--no-progress", help="Progress bars; by default on a terminal.")
     ] = None
+    yes: Annotated[bool, _run("--yes", help="Do not ask before a run of more than a minute.")] = False
     checkpoint: Annotated[Path | None, _run(help="Folder for finished work; by default OUT.partial.")] = None
     keep: Annotated[bool, _run("--keep", help="Keep that folder at the end.")] = False
     restart: Annotated[bool, _run("--restart", help="Delete what an earlier run left there.")] = False
@@ -110,7 +123,7 @@ class _RowOptions:
             "intervals about the value: cheap for many rows."
         ),
     ] = "explainer"
-    level: Annotated[float, _run(help="Confidence level of the intervals.", callback=_level)] = 0.95
+    level: Annotated[float, _run(help="Confidence level of the intervals.", callback=_between)] = 0.95
 
 
 @dataclass(frozen=True)

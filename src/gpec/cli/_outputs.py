@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,13 @@ from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 from gpec.runtime.archive import replacing
 
-__all__ = ["check_out", "write"]
-
 # File ending -> the extra that it needs, and its packages.
 _NEEDS: dict[str, tuple[str, ...]] = {
     ".csv": (), ".json": (), ".gpec": (),
     ".html": ("app", "jinja2", "plotly"), ".parquet": ("files", "pyarrow"), ".feather": ("files", "pyarrow"),
 }  # fmt: skip
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell starts that a spreadsheet runs
+# how a cell starts that a spreadsheet runs; some read wide signs, and leave out space before them
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
 
 
 def check_out(out: Path, *kinds: str) -> Path:
@@ -67,7 +67,7 @@ def write(e: Explanation, out: Path, g: GPEC | None = None, *, safe_csv: bool = 
 
 def _not_a_formula(cell: Any) -> Any:
     """A text that a spreadsheet would run, with ' before it; anything else unchanged."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:

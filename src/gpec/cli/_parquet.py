@@ -13,8 +13,6 @@ from gpec.distributed import explain_parquet
 from gpec.distributed._parquet import check_folders
 from gpec.distributed._scheduler import running_on
 
-__all__ = ["explain_folder", "is_folder"]
-
 
 def is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
     """Whether DATA is a folder; refuse options that only apply to a folder."""

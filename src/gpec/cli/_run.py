@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,20 +11,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import typer
 
 from gpec._version import __version__
 from gpec.cli._errors import note
 from gpec.cli._inputs import Tables, open_model, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions
 from gpec.cli._outputs import write
-from gpec.errors import CheckpointError, ModelMismatchError
+from gpec.errors import CheckpointError, GPECError, ModelMismatchError
 from gpec.estimator import GPEC
+from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
 from gpec.runtime.checkpoint import IDENTITY, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
-
-__all__ = ["CommandRun"]
 
 _WORK = "the command line"
 _PARTS = ("fitting", "calibrating", "rows")  # the checkpoints of fit, calibrate and explain
@@ -55,21 +57,28 @@ class CommandRun:
         o = self.options
         return {
             "explainer": o.explainer,
-            "n_boundary": o.n_boundary,
+            "mode": o.mode,
+            "n_boundary": o.n_boundary or "auto",
             "n_explained": o.n_explained,
-            "background": o.n_background,
+            "background": o.n_background or "auto",
+            "threshold": o.threshold,
             "model_output": o.model_output,
             "categorical_features": o.categorical or "auto",
             "random_state": o.seed,
         }
 
     @contextmanager
-    def fitted(self, source: pd.DataFrame | Path, out: Path) -> Iterator[tuple[GPEC, Path]]:
-        """A fit to rows, or one from a file, and the folder of its checkpoints, deleted when the block ends."""
+    def fitted(
+        self, source: pd.DataFrame | Path, out: Path, explained: pd.DataFrame | None = None
+    ) -> Iterator[tuple[GPEC, Path]]:
+        """A fit to rows, or one from a file, and the folder of its checkpoints, deleted when the block ends.
+
+        ``explained`` are the rows that the explainer will be run on.
+        """
         folder, rows = self.options.folder(out), self._calibration_rows
         self.tables.require_dropped()
         with _working_in(folder, restart=self.options.restart, keep=self.options.keep):
-            yield self._fitted(source, rows, folder), folder
+            yield self._fitted(source, rows, folder, explained), folder
 
     def explain(self, data: Path, out: Path, options: ExplainOptions, *, safe_csv: bool = False) -> Explanation:
         """Explain the rows of a file, and write the result."""
@@ -80,7 +89,8 @@ class CommandRun:
                 "Pass training rows for better intervals."
             )
         like = rows if options.background is None else self.tables.read(options.background, labelled=False)
-        with self.fitted(like if source is None else source, out) as (g, folder):
+        explained = rows if options.attribution == "explainer" else None
+        with self.fitted(like if source is None else source, out, explained) as (g, folder):
             e = g.explain(
                 rows, attribution=options.attribution, confidence_level=options.level, checkpoint=folder / "rows"
             )
@@ -90,7 +100,9 @@ class CommandRun:
             write(e, out, g, safe_csv=safe_csv)
         return e
 
-    def _fitted(self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path) -> GPEC:
+    def _fitted(
+        self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path, explained: pd.DataFrame | None
+    ) -> GPEC:
         """The fit in the checkpoint, in a file, or a new one, calibrated on rows if there are any."""
         content = source.read_bytes() if isinstance(source, Path) else source
         stored = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
@@ -102,12 +114,30 @@ class CommandRun:
         else:
             chosen = self.options.explainer or usual_explainer(self.model, source)
             g = self._tuned(GPEC(self.model, **{**self._parameters, "explainer": chosen}))
+        if not _has_work(folder):
+            self._tell_cost(g, {"fit: total": source, "calibrate": rows, "explain": explained})
+        if not isinstance(source, Path):
             g.fit(source, checkpoint=folder / "fitting")
         if rows is not None:
             g.calibrate(rows, checkpoint=folder / "calibrating")
         if rows is not None or not isinstance(source, Path):
             g.save(stored)
         return g
+
+    def _tell_cost(self, g: GPEC, rows: dict[str, Any]) -> None:
+        """Print what these calls cost for their rows, and ask on a terminal before a long run."""
+        tables = {call: table for call, table in rows.items() if isinstance(table, pd.DataFrame)}
+        if not tables:
+            return
+        like, sizes = next(iter(tables.values())), np.array([len(table) for table in tables.values()])
+        try:
+            cost = g.cost(like).loc[list(tables)].to_numpy("float64", na_value=np.nan)
+        except GPECError:  # about a row that the run may not need; if it does, it says so
+            return
+        runs, model_rows, seconds = (sizes / len(like) @ cost).tolist()
+        note(f"Cost: {runs:,.0f} explainer runs, {in_words(None if np.isnan(model_rows) else model_rows, seconds)}.")
+        if seconds > LONG and not self.options.yes and sys.stdin.isatty():
+            typer.confirm("Go on?", abort=True, err=True)
 
     def _loaded(self, path: Path) -> GPEC:
         return self._tuned(GPEC.load(path, model=self.model, explainer=self.options.explainer))

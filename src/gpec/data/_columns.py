@@ -12,22 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpec.data._dates import is_date
+from gpec.data._labels import column_of
 from gpec.errors import InputError
 from gpec.typing import BoolArray, FloatArray
-
-__all__ = [
-    "MARKERS",
-    "as_series",
-    "categorical_columns",
-    "is_nullable",
-    "marker_of",
-    "missing_value",
-    "not_a_category",
-    "nullable",
-    "numbers",
-    "same_values",
-    "sorted_unique",
-]
 
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal"}  # pandas' names of inferred types
 _DATES = {"date", "datetime", "datetime64", "timedelta", "timedelta64"}
@@ -189,14 +176,4 @@ def _chosen_columns(chosen: Any, names: tuple[str, ...]) -> list[int]:
     wanted = np.asarray(list(chosen), dtype=object)
     if wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
         return [j for j, value in enumerate(wanted) if value]
-    return [_column_index(value, names) for value in wanted]
-
-
-def _column_index(value: Any, names: tuple[str, ...]) -> int:
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        if not -len(names) <= int(value) < len(names):
-            raise InputError(f"categorical_features has column {value}, but X has {len(names)} columns.")
-        return int(value) % len(names)
-    if str(value) in names:
-        return names.index(str(value))
-    raise InputError(f"categorical_features has {value!r}, which is not a column of X; columns are {list(names)}.")
+    return [column_of("categorical_features", value, names) for value in wanted]

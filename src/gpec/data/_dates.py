@@ -11,8 +11,6 @@ import pandas as pd
 from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["as_dates", "date_numbers", "date_origin", "day_of", "is_date"]
-
 _NONE = np.iinfo(np.int64).min  # NaT
 _FAR = 2.0**62  # beyond this, differences of ticks can overflow
 _LAST = np.nextafter(2.0**63, 0)  # the largest tick that a float can represent
@@ -57,7 +55,7 @@ def as_dates(values: FloatArray, dtype: Any, origin: int) -> Any:
     with np.errstate(over="ignore"):
         exact = np.where(near, since, 0.0).astype(np.int64) + np.int64(origin)
     ticks = np.where(absent, _NONE, np.where(near, exact, rough))
-    dates = ticks.view(f"{_kind(dtype)}8[{_unit(dtype)}]")
+    dates = ticks.view(f"{dtype.kind}8[{_unit(dtype)}]")
     if isinstance(dtype, pd.DatetimeTZDtype):
         return pd.DatetimeIndex(dates).tz_localize("UTC").tz_convert(dtype.tz)
     return dates
@@ -69,7 +67,7 @@ def _ticks(column: Any, dtype: Any, column_name: str, name: str) -> IntArray:
     values: Any = _read(column)
     if bool(values.isna().all()):
         return np.full(len(values), _NONE)
-    if not is_date(values.dtype) or _kind(values.dtype) != _kind(dtype):
+    if not is_date(values.dtype) or values.dtype.kind != dtype.kind:
         raise InputError(f"{where} holds {values.dtype}, where fit had {dtype}; pass the same kind of dates.")
     if isinstance(values.dtype, pd.DatetimeTZDtype) != isinstance(dtype, pd.DatetimeTZDtype):
         raise InputError(f"{where} holds {values.dtype}, where fit had {dtype}; give both a time zone, or neither.")
@@ -79,7 +77,7 @@ def _ticks(column: Any, dtype: Any, column_name: str, name: str) -> IntArray:
         array = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     else:
         array = values.to_numpy()
-    own = array.astype(f"{_kind(dtype)}8[{_unit(dtype)}]")
+    own = array.astype(f"{dtype.kind}8[{_unit(dtype)}]")
     lost = (own != array) & ~np.isnat(array)
     if lost.any():
         place = f" in row {int(lost.argmax())}"
@@ -100,10 +98,6 @@ def _read(column: Any) -> pd.Series[Any]:
         return pd.Series(pd.to_timedelta(values)) if kind in ("timedelta", "timedelta64") else values
     except (TypeError, ValueError):  # several time zones
         return values
-
-
-def _kind(dtype: Any) -> str:
-    return "m" if dtype.kind == "m" else "M"
 
 
 def _unit(dtype: Any) -> str:

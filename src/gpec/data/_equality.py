@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpec.typing import FloatArray
-
-__all__ = ["contents_of", "unique_rows"]
+from gpec.typing import FloatArray, IntArray
 
 
 def contents_of(Z: FloatArray) -> list[bytes]:
     """The bytes of each row, equal for equal rows: -0 becomes 0, and all missing values have the same bits."""
     return [row.tobytes() for row in np.where(np.isnan(Z), np.nan, Z + 0.0)]
+
+
+def distinct_rows(Z: FloatArray) -> tuple[IntArray, IntArray]:
+    """The position of the first of equal encoded rows, and for each row which of these positions is its own."""
+    seen: dict[bytes, int] = {}
+    place = np.array([seen.setdefault(content, len(seen)) for content in contents_of(Z)], dtype=np.int64)
+    return np.unique(place, return_index=True)[1].astype(np.int64), place
 
 
 def unique_rows(Z: FloatArray) -> tuple[FloatArray, FloatArray]:

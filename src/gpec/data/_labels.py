@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gpec.data.schema import Schema
 from gpec.errors import InputError
 
-__all__ = ["column_of"]
 
-
-def column_of(name: str, value: Any, schema: Schema) -> int:
+def column_of(argument: str, value: Any, names: tuple[str, ...], labels: tuple[Any, ...] | None = None) -> int:
     """The index of a column given by its label, else its position, else its name."""
-    place = {label: j for j, label in enumerate(schema.labels or ())}
+    place = {label: j for j, label in enumerate(labels or ())}
     if isinstance(value, Hashable) and value in place:
         return place[value]
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        if not -schema.n_features <= value < schema.n_features:
-            raise InputError(f"{name} has column {value}, but X has {schema.n_features} columns.")
-        return int(value) % schema.n_features
-    if isinstance(value, str) and value in schema.names:
-        return schema.names.index(value)
-    raise InputError(f"{name} has {value!r}, which is not a column of X; columns are {list(schema.names)}.")
+        if not -len(names) <= value < len(names):
+            raise InputError(f"{argument} has column {value}, but X has {len(names)} columns.")
+        return int(value) % len(names)
+    if str(value) in names:
+        return names.index(str(value))
+    raise InputError(f"{argument} has {value!r}, which is not a column of X; columns are {list(names)}.")
+
+
+def require_utf8(what: str, labels: Iterable[Any]) -> None:
+    """Raise for the name of a column or row that no file can hold."""
+    try:
+        "".join(map(str, labels)).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"X has a {what} that is not UTF-8 text ({error}); rename it.") from error

@@ -14,8 +14,6 @@ from scipy.special import expit, logit, logsumexp, softmax
 
 from gpec.typing import FloatArray
 
-__all__ = ["Classification", "OutputKind", "Regression"]
-
 _LARGEST_LOG_ODDS = 36.0  # beyond it 1 - p rounds to 0 in double precision
 _LARGEST_COMPARED = 8.0  # log-odds of a probability of 0.0003: beyond it answers are the same
 _SAME = 1e-5  # answers that differ by less count as equal

@@ -11,17 +11,13 @@ import pandas as pd
 from gpec.errors import InputError, MissingExtraError
 from gpec.typing import BoolArray
 
-__all__ = ["from_polars", "to_polars"]
-
 _NOT_A_DATE = np.iinfo(np.int64).min
 
 
 def from_polars(frame: Any, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The columns as a pandas DataFrame, and the names of their types; null becomes None, NaN or NaT."""
     columns = {label: _column(frame.get_column(label), label, name) for label in frame.columns}
-    return pd.DataFrame(columns), tuple(
-        _type_name(frame.schema[label], frame.get_column(label)) for label in frame.columns
-    )
+    return pd.DataFrame(columns), tuple(_type_name(frame.get_column(label)) for label in frame.columns)
 
 
 def to_polars(frame: pd.DataFrame, type_names: tuple[str, ...]) -> Any:
@@ -38,7 +34,8 @@ def to_polars(frame: pd.DataFrame, type_names: tuple[str, ...]) -> Any:
     )
 
 
-def _type_name(dtype: Any, series: Any) -> str:
+def _type_name(series: Any) -> str:
+    dtype = series.dtype
     type_name = str(dtype.base_type().__name__)
     holds_nan = dtype.is_float() and series.null_count() == 0 and series.is_nan().any()
     return f"{type_name} with NaN" if holds_nan else type_name

@@ -9,8 +9,6 @@ import pandas as pd
 
 from gpec.runtime.state import Stored
 
-__all__ = ["CATEGORIES", "DTYPES", "LABELS"]
-
 
 def _index_state(values: pd.Index) -> Any:
     """Categories as a list; dates as their ticks, intervals as their ends."""

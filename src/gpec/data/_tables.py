@@ -15,8 +15,6 @@ from scipy import sparse
 from gpec.data._polars import from_polars
 from gpec.errors import InputError, ParameterTypeError
 
-__all__ = ["Table", "read_table"]
-
 
 @dataclass(frozen=True, eq=False)
 class Table:

@@ -50,7 +50,7 @@ class Groups:
         for name, columns in groups.items():
             if isinstance(columns, str) or not isinstance(columns, Iterable):
                 raise ParameterTypeError(f"groups[{name!r}]={columns!r} must be a list of columns.")
-            places = sorted({column_of(f"groups[{name!r}]", column, schema) for column in columns})
+            places = sorted({column_of(f"groups[{name!r}]", column, schema.names, schema.labels) for column in columns})
             if not places:
                 raise InputError(f"groups[{name!r}] is empty; give at least one column.")
             for j in places:

@@ -28,15 +28,16 @@ from gpec.data._columns import (
     sorted_unique,
 )
 from gpec.data._dates import as_dates, date_numbers, date_origin, day_of, is_date
+from gpec.data._labels import require_utf8
 from gpec.data._polars import to_polars
-from gpec.data._scales import column_moments, mismatch_scale, robust_moments
+from gpec.data._scales import column_moments, mismatch_scale
 from gpec.data._state import CATEGORIES, DTYPES, LABELS
 from gpec.data._tables import Table, read_table
 from gpec.errors import InputError
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Schema", "column_moments"]
+__all__ = ["Schema"]
 
 # Larger coordinates would make squared distances overflow.
 _LARGEST = 1e151
@@ -72,10 +73,7 @@ class Schema:
         if not columns:
             raise InputError("X has 0 columns; at least 1 is needed.")
         names = tuple(f"x{j}" for j in range(len(columns))) if labels is None else tuple(str(c) for c in labels)
-        try:
-            "".join(names).encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"X has a column name that is not UTF-8 text ({error}); rename it.") from error
+        require_utf8("column name", names)
         if len(set(names)) != len(names):
             duplicate = next(name for name in names if names.count(name) > 1)
             raise InputError(f"X has several columns named {duplicate!r}; rename them so that each has its own name.")
@@ -208,7 +206,7 @@ class Schema:
 
     def _scaled(self, Z: FloatArray, standardize: bool) -> Schema:
         """The schema with scales for which two random rows differ equally in each column, also in categories."""
-        center, spread = robust_moments(Z)
+        center, spread = column_moments(Z, robust=True)
         lacking = np.isnan(Z).sum(axis=0)
         scale, gap = spread.copy() if standardize else np.ones(self.n_features), np.zeros(self.n_features)
         for j, codes in ((j, Z[:, j]) for j in self.categories):

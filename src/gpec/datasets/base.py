@@ -12,6 +12,8 @@ from gpec.typing import IntArray
 
 __all__ = ["Dataset", "stratified_split"]
 
+_TEST_SHARE = 0.2
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -47,11 +49,11 @@ class Dataset:
 
     @property
     def X_train(self) -> Any:
-        return self._rows(self.train)
+        return self.X.iloc[self.train]
 
     @property
     def X_test(self) -> Any:
-        return self._rows(self.test)
+        return self.X.iloc[self.test]
 
     @property
     def y_train(self) -> npt.NDArray[Any]:
@@ -69,11 +71,8 @@ class Dataset:
         target = f"{len(self.class_names)} classes" if self.class_names else "a numeric target"
         return f"<{self.name}: X {shape}, {target}, {len(self.train):,} to train>"
 
-    def _rows(self, rows: IntArray) -> Any:
-        return self.X.iloc[rows]
 
-
-def stratified_split(y: npt.NDArray[Any], test_share: float = 0.2) -> tuple[IntArray, IntArray]:
+def stratified_split(y: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
     """Rows to train and to test, sorted; the same share of each class, and always the same rows.
 
     ``RandomState`` because NumPy promises that its stream never changes, and promises no such thing of ``Generator``.
@@ -82,5 +81,5 @@ def stratified_split(y: npt.NDArray[Any], test_share: float = 0.2) -> tuple[IntA
     test = np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         members = order[y[order] == label]
-        test[members[: round(test_share * len(members))]] = True
+        test[members[: round(_TEST_SHARE * len(members))]] = True
     return np.flatnonzero(~test), np.flatnonzero(test)

@@ -87,18 +87,18 @@ class CurveModel(ABC):
 
 class _Cosine(CurveModel):
     def curve(self, x1: Any) -> FloatArray:
-        return np.where(self._inside(x1), 0.0, 2 * np.cos(10 / self._outside(x1)))
+        inside, x1 = self._apart(x1)
+        return np.where(inside, 0.0, 2 * np.cos(10 / x1))
 
     def slope(self, x1: Any) -> FloatArray:
-        x1_outside = self._outside(x1)
-        return np.where(self._inside(x1), 0.0, 20 * np.sin(10 / x1_outside) / x1_outside**2)
+        inside, x1 = self._apart(x1)
+        return np.where(inside, 0.0, 20 * np.sin(10 / x1) / x1**2)
 
     @staticmethod
-    def _inside(x1: Any) -> Any:
-        return np.asarray(np.abs(x1), dtype=np.float64) < _INNERMOST
-
-    def _outside(self, x1: Any) -> Any:
-        return np.where(self._inside(x1), 1.0, x1)
+    def _apart(x1: Any) -> tuple[Any, Any]:
+        """Where ``x1`` lies in the innermost part, and ``x1`` with 1 there."""
+        inside = np.abs(x1) < _INNERMOST
+        return inside, np.where(inside, 1.0, x1)
 
 
 class _Linear(CurveModel):

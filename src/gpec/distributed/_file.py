@@ -17,8 +17,6 @@ from gpec.distributed._task import ExplainTask
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime.archive import replacing
 
-__all__ = ["Counts", "Job", "counts_of", "explain_file"]
-
 _ROWS = 8_192  # at a time, so that memory does not grow with the file
 _REPEATED = ("row", "feature", "output", "data", "error")  # columns with repeated values, stored with a dictionary
 

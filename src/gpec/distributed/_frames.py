@@ -13,8 +13,6 @@ from gpec.distributed._task import ExplainTask
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.runtime.payload import pass_through, picklable_errors
 
-__all__ = ["explain", "explain_lazily", "is_dask"]
-
 
 def is_dask(X: Any) -> bool:
     """Whether it is a Dask frame or array; does not import Dask."""

@@ -11,8 +11,6 @@ import pandas as pd
 from gpec.explanation import Explanation
 from gpec.pipeline.fitted import Fitted
 
-__all__ = ["ResultLayout"]
-
 
 @dataclass(frozen=True, eq=False)
 class ResultLayout:

@@ -12,8 +12,6 @@ from gpec.runtime.archive import temporary_files
 from gpec.runtime.checkpoint import check_folder, is_begun, read_identity, require_same, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
-__all__ = ["OutputFolder", "files_of", "fingerprints_of", "require_room", "require_stamp"]
-
 _WORK = "explain_parquet"
 _ENDINGS = (".parquet", ".pq")
 

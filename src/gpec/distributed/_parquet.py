@@ -17,8 +17,6 @@ from gpec.pipeline.fitted import Fitted
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
 
-__all__ = ["check_folders", "explain_parquet"]
-
 
 def explain_parquet(
     g: Any,

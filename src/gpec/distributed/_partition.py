@@ -12,8 +12,6 @@ from gpec.distributed._task import ExplainTask
 from gpec.errors import ExplainerError, GPECError, InputError, ModelCallError, ModelOutputError, NumericalError
 from gpec.explanation import Explanation
 
-__all__ = ["Partition", "explain_rows"]
-
 _BY_ROWS = (InputError, ModelCallError, ModelOutputError, ExplainerError, NumericalError)
 
 

@@ -14,8 +14,6 @@ from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTyp
 from gpec.runtime.payload import WorkerWatch, pass_through, picklable_errors, scheduler_lost, send
 from gpec.runtime.progress import Progress
 
-__all__ = ["run_jobs", "running_on"]
-
 _LOCAL = ("synchronous", "threads", "processes")
 _SECONDS = 10  # to find the scheduler
 _PAUSE = 0.05  # seconds between two looks for finished files

@@ -10,13 +10,11 @@ from typing import Any, Literal
 from gpec._validation import check_choice, check_level
 from gpec.data import Schema
 from gpec.distributed._layout import ResultLayout
-from gpec.errors import InputError, PosteriorWarning
+from gpec.errors import PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.payload import Payload, one_at_a_time
-
-__all__ = ["ExplainTask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +29,20 @@ class ExplainTask:
 
     @classmethod
     def of(cls, g: Any, attribution: Any, confidence_level: float, errors: Any) -> ExplainTask:
-        """Check the arguments, and learn the layout of results from one row; no explainer is run."""
+        """Check the arguments, and learn the layout of results from one row; where possible, no explainer is run."""
         fitted: Fitted = g._require_fitted()
         check_choice("attribution", attribution, ("explainer", "posterior"))
         check_choice("errors", errors, ("raise", "keep"))
         level = check_level(confidence_level)
-        fitted.calibration.require_enough_calibration_rows(attribution, level)
-        if attribution == "explainer" and fitted.context.explainer is None:
-            raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
+        fitted.require_level(attribution, level)
+        if attribution == "explainer":
+            fitted.require_explainer()
         payload = _packed(g, fitted, attribution)
         with warnings.catch_warnings():
             if attribution == "explainer":
                 warnings.simplefilter("ignore", PosteriorWarning)
-            one = g.explain(fitted.context.schema.decode(fitted.observations.rows[:1]), attribution="posterior")
+            cheapest: Any = "posterior" if fitted.context.mode == "predict" else attribution
+            one = g.explain(fitted.context.schema.decode(fitted.observations.rows[:1]), attribution=cheapest)
         return cls(payload, attribution, level, errors, ResultLayout.like(one, fitted, keeps_errors=errors == "keep"))
 
     @property
@@ -70,7 +69,9 @@ class ExplainTask:
         """Explain rows with the GPEC of this process."""
         g = self.payload.open()["GPEC"]
         with one_at_a_time(self._alone(g)):
-            found: Explanation = g.explain(rows, attribution=self.attribution, confidence_level=self.confidence_level)
+            found: Explanation = g.explain(
+                rows, attribution=self.attribution, confidence_level=self.confidence_level, keep_similar=False
+            )
         return found
 
     def model_still_answers(self) -> bool:
@@ -97,7 +98,7 @@ def _packed(g: Any, fitted: Fitted, attribution: str) -> Payload:
     output_models = tuple(replace(output_model, graph=nothing) for output_model in fitted.output_models)
     lean, context = copy.copy(g), fitted.context
     for name in ("boundary_", "graph_", "kernel_", "posterior_"):
-        delattr(lean, name)
+        vars(lean).pop(name, None)
     lean.n_jobs, lean.progress = 1, False
     if attribution == "posterior":
         lean.explainer, context = nothing, replace(context, explainer=nothing)

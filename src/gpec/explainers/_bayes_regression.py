@@ -12,8 +12,6 @@ from scipy.stats import t as student_t
 from gpec._validation import check_level, check_positive
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LinearPosterior", "Moments", "sandwich_variance"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearPosterior:

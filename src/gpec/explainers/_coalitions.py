@@ -7,13 +7,15 @@ where ``f`` is the probability, or its log-odds.
 Features in which a background row equals ``x`` do not change the masked row. Only the other features are players in the
 game with that background row, and equal masked rows are predicted once.
 
-:mod:`gpec.explainers._permutations` and :mod:`gpec.explainers._kernelshap_regression` choose the coalitions and compute
-Shapley values from their values, without models and rows.
+:mod:`gpec.explainers.shapley` and :mod:`gpec.explainers._kernelshap_regression` choose the coalitions and compute
+Shapley values from their values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -23,18 +25,7 @@ from gpec.data import same_values
 from gpec.data._equality import unique_rows
 from gpec.errors import ModelCallError, ModelOutputError
 from gpec.explainers._linked import Link, LinkedExplainer
-from gpec.explainers._shapley_values import all_coalitions, shapley_values
 from gpec.typing import BoolArray, FloatArray, IntArray
-
-__all__ = [
-    "CoalitionExplainer",
-    "MaskedModel",
-    "Queue",
-    "enumeration_cost",
-    "games",
-    "submit_enumeration",
-    "submit_games",
-]
 
 Use = Callable[[FloatArray], Any]
 
@@ -50,6 +41,7 @@ class CoalitionExplainer(LinkedExplainer):
     remedy = (
         "fewer background rows or a smaller n_samples cost less, and explainer='tree' needs no calls of a tree model"
     )
+    n_samples: int | str = "auto"
 
     def __init__(self, n_samples: int | str = "auto", *, link: Link = "identity") -> None:
         self.n_samples = n_samples
@@ -111,11 +103,11 @@ class MaskedModel:
         """Whether background rows differ from a row in each feature, ``(r, d)``; two missing values are equal."""
         return ~same_values(x, self.rows[references])
 
-    def enumeration_rows(self, Z: FloatArray, most: float = np.inf) -> int:
-        """Model rows for all coalitions of the rows ``Z``, at most ``most`` for each, estimated from some of them."""
+    def enumeration_rows(self, Z: FloatArray, most: float) -> int:
+        """Model rows for all coalitions of the rows ``Z`` and these, at most ``most`` for each, estimated from some."""
         some = Z[:: -(-len(Z) // _COUNTED_ROWS)]
         each = [min(most, float(enumeration_cost(self.differs(x)).sum())) for x in some]
-        return int(np.mean(each) * len(Z))
+        return int(np.mean(each) * len(Z)) + len(Z)
 
 
 def enumeration_cost(differs: BoolArray) -> FloatArray:
@@ -243,3 +235,43 @@ def submit_enumeration(queue: Queue, row: int, p: FloatArray, references: IntArr
             np.add.at(total, players, game.weights[some][:, None, None] * parts)
 
         submit_games(queue, row, some, players, all_coalitions(players.shape[1])[None, 1:-1], use)
+
+
+@lru_cache(maxsize=32)
+def all_coalitions(m: int) -> BoolArray:
+    """All coalitions of ``m`` players ``(2^m, m)``, the empty one first and the full one last; a read-only array."""
+    masks = (np.arange(2**m)[:, None] >> np.arange(m) & 1).astype(bool)
+    masks.setflags(write=False)
+    return masks
+
+
+@lru_cache(maxsize=32)
+def _weights(m: int) -> FloatArray:
+    """Weight of each coalition's value for each player, ``(m, 2^m - 2)``, without the empty and the full coalition."""
+    masks = all_coalitions(m)[1:-1]
+    size = masks.sum(axis=1)
+    share = np.array([1.0 / (m * comb(m - 1, k)) for k in range(m)])  # |S|! (m - |S| - 1)! / m!
+    return np.ascontiguousarray(np.where(masks, share[size - 1][:, None], -share[size][:, None]).T)
+
+
+def shapley_values(inner: FloatArray, empty: FloatArray, full: FloatArray) -> FloatArray:
+    """Shapley values ``(g, m, c)`` of ``g`` games of ``m`` players and ``c`` outputs, from all their coalitions.
+
+    ``phi_j = sum over S without j of |S|! (m - |S| - 1)! / m! * (v(S + j) - v(S))``.
+
+    Parameters
+    ----------
+    inner : array of shape (g, 2^m - 2, c)
+        The values of all other coalitions, in the order of :func:`all_coalitions`.
+    empty, full : arrays of shape (g, c) or (c,)
+        The values of the empty and of the full coalition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shapley_values(np.array([[[3.0], [1.0]]]), np.array([0.0]), np.array([6.0]))[0, :, 0]
+    array([4., 2.])
+    """
+    m = int(inner.shape[1] + 2).bit_length() - 1
+    whole = np.broadcast_to(full - empty, (len(inner), inner.shape[2]))
+    return np.asarray(np.matmul(_weights(m), inner) + whole[:, None, :] / m)

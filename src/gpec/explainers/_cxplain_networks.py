@@ -1,8 +1,8 @@
 """The networks of CXPlain: an MLP for tables and a U-Net for images.
 
-All members of an ensemble are trained together. The first axis of each parameter is the member, products are batched
-and convolutions grouped by member. So ten members take little longer than one. torch's generators are not used; each
-member has its own NumPy generator.
+All members of an ensemble are trained together. The first axis of each parameter is the member, and torch's ``vmap``
+batches products and groups convolutions by member. So ten members take little longer than one. torch's generators are
+not used; each member has its own NumPy generator.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from gpec.typing import FloatArray
-
-__all__ = ["MLP", "Architecture", "UNet", "train"]
 
 _BATCH = 64
 _NUMBERS_AT_ONCE = 4_000_000  # of all members' activations: 32 MB
@@ -34,7 +32,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def forward(self, weights: list[Any], inputs: Any) -> Any:
-        """Logits ``(members, n, parts, outputs)`` for the tensor ``inputs`` of shape ``(members, n, k)``."""
+        """One member's logits ``(n, parts, outputs)`` for the tensor ``inputs`` of shape ``(n, k)``."""
 
     @abstractmethod
     def activations(self) -> int:
@@ -46,21 +44,18 @@ class Architecture(ABC):
 
     def draw(self, rng: np.random.Generator) -> list[FloatArray]:
         """Initial weights of one member: He's scale, and a tenth of it for the last layer."""
-        weights = [
-            rng.standard_normal(shape) * np.sqrt(2.0 / self.fan_in(shape)) if place % 2 == 0 else np.zeros(shape)
-            for place, shape in enumerate(self.shapes())
-        ]
+        shapes, weights = self.shapes(), []
+        for shape, units in zip(shapes[::2], shapes[1::2], strict=True):
+            inputs_of_unit = np.prod(shape) / np.prod(units)
+            weights += [rng.standard_normal(shape) * np.sqrt(2.0 / inputs_of_unit), np.zeros(units)]
         weights[-2] *= 0.1
         return weights
 
-    @staticmethod
-    @abstractmethod
-    def fan_in(shape: tuple[int, ...]) -> int:
-        """Number of inputs of one unit."""
-
     def log_shares(self, weights: list[Any], inputs: Any) -> Any:
-        """Logarithms of shares that add up to 1 over the parts."""
-        return self.forward(weights, inputs).log_softmax(dim=2)
+        """Logarithms of all members' shares, which add up to 1 over the parts; ``inputs (members, n, k)``."""
+        import torch
+
+        return torch.func.vmap(self.forward)(weights, inputs).log_softmax(dim=2)
 
     def shares(self, weights: list[FloatArray], rows: FloatArray) -> FloatArray:
         """Shares ``(members, n, parts, outputs)`` of rows ``(n, k)``, in double precision."""
@@ -82,10 +77,6 @@ class MLP(Architecture):
         sizes = (self.n_inputs, self.hidden, self.hidden, self.n_parts * self.n_outputs)
         return [shape for a, b in pairwise(sizes) for shape in ((a, b), (1, b))]
 
-    @staticmethod
-    def fan_in(shape: tuple[int, ...]) -> int:
-        return shape[0]
-
     def activations(self) -> int:
         return self.n_inputs + 2 * self.hidden + self.n_parts * self.n_outputs
 
@@ -94,7 +85,7 @@ class MLP(Architecture):
         for W, b in layers[:-1]:
             inputs = (inputs @ W + b).relu()
         W, b = layers[-1]
-        return (inputs @ W + b).unflatten(2, (self.n_parts, self.n_outputs))
+        return (inputs @ W + b).unflatten(1, (self.n_parts, self.n_outputs))
 
 
 class UNet(Architecture):
@@ -116,34 +107,31 @@ class UNet(Architecture):
         plan = [(f, c, 3), (2 * f, f, 3), (4 * f, 2 * f, 3), (2 * f, 6 * f, 3), (f, 3 * f, 3), (self.n_outputs, f, 1)]
         return [shape for out, into, side in plan for shape in ((out, into, side, side), (out,))]
 
-    @staticmethod
-    def fan_in(shape: tuple[int, ...]) -> int:
-        return int(np.prod(shape[1:]))
-
     def activations(self) -> int:
         per_cell = self.image_shape[0] * self.cell**2 + 9 * self.hidden + self.n_outputs
         return per_cell * (self.height + 3) * (self.width + 3)
 
     def forward(self, weights: list[Any], inputs: Any) -> Any:
-        from torch.nn.functional import avg_pool2d, interpolate, max_pool2d
+        import torch
+        from torch.nn.functional import avg_pool2d, conv2d, interpolate, max_pool2d
 
-        members = len(weights[0])
         layers = list(zip(weights[::2], weights[1::2], strict=True))
-        fine = _convolve(self._cells(inputs), *layers[0]).relu()
-        middle = _convolve(max_pool2d(fine, 2), *layers[1]).relu()
-        coarse = _convolve(max_pool2d(middle, 2), *layers[2]).relu()
-        up = _convolve(_join(middle, interpolate(coarse, scale_factor=2), members), *layers[3]).relu()
-        up = _convolve(_join(fine, interpolate(up, scale_factor=2), members), *layers[4]).relu()
-        logits = _convolve(up, *layers[5])[:, :, : self.height, : self.width]
-        logits = avg_pool2d(logits, self.cells).flatten(2)
-        return logits.reshape(len(logits), members, self.n_outputs, -1).permute(1, 0, 3, 2)
+        fine = conv2d(self._cells(inputs), *layers[0], padding="same").relu()
+        middle = conv2d(max_pool2d(fine, 2), *layers[1], padding="same").relu()
+        coarse = conv2d(max_pool2d(middle, 2), *layers[2], padding="same").relu()
+        joined = torch.cat((middle, interpolate(coarse, scale_factor=2)), dim=1)
+        up = conv2d(joined, *layers[3], padding="same").relu()
+        joined = torch.cat((fine, interpolate(up, scale_factor=2)), dim=1)
+        up = conv2d(joined, *layers[4], padding="same").relu()
+        logits = conv2d(up, *layers[5])[:, :, : self.height, : self.width]
+        return avg_pool2d(logits, self.cells).flatten(2).transpose(1, 2)
 
     def _cells(self, inputs: Any) -> Any:
-        """Rows as maps ``(n, members * channels, height, width)``, padded so that they can be halved twice."""
+        """Rows as maps ``(n, channels, height, width)``, padded so that they can be halved twice."""
         from torch.nn.functional import pad, pixel_unshuffle
 
         _, h, w = self.image_shape
-        images = inputs.unflatten(2, self.image_shape).transpose(0, 1).flatten(1, 2)
+        images = inputs.unflatten(1, self.image_shape)
         padded_height, padded_width = ((side + -side % 4) * self.cell for side in (self.height, self.width))
         return pixel_unshuffle(pad(images, (0, padded_width - w, 0, padded_height - h), mode="replicate"), self.cell)
 
@@ -208,21 +196,6 @@ def _losses(architecture: Architecture, weights: list[Any], x: Any, t: Any) -> A
         log_shares = architecture.log_shares(weights, part.expand(len(weights[0]), *part.shape))
         blocks.append(-(t[start : start + step] * log_shares).sum(dim=(2, 3)))
     return torch.cat(blocks, dim=1)
-
-
-def _convolve(images: Any, W: Any, b: Any) -> Any:
-    """Each member's convolution of its own channels."""
-    from torch.nn.functional import conv2d
-
-    return conv2d(images, W.flatten(0, 1), b.flatten(), padding=W.shape[-1] // 2, groups=len(W))
-
-
-def _join(first: Any, second: Any, members: int) -> Any:
-    """The channels of both, concatenated for each member."""
-    import torch
-
-    parts = [part.unflatten(1, (members, -1)) for part in (first, second)]
-    return torch.cat(parts, dim=2).flatten(1, 2)
 
 
 @contextmanager

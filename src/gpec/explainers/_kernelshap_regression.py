@@ -16,8 +16,6 @@ import numpy as np
 
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Design", "draw_design"]
-
 _SMALL_COUNT = 2_048  # up to this number, random keys for all are cheaper than one draw for each game
 _LARGE_COUNT = 2**62  # with this many pairs, none is drawn twice
 

@@ -11,8 +11,6 @@ from gpec.explainers.base import Explainer
 from gpec.models import Model
 from gpec.typing import FloatArray
 
-__all__ = ["Link", "LinkedExplainer", "explained_by"]
-
 Link = Literal["identity", "logit"]
 
 

@@ -20,8 +20,6 @@ from gpec.runtime.randomness import stream
 from gpec.runtime.state import from_state, to_state
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BayesRegression", "LimeRegression", "LocalRegression"]
-
 _FLOATS_AT_ONCE = 2_000_000  # of an array of perturbations
 _CANDIDATES = 10  # for each perturbation that focused sampling selects
 _FOCUSED_BATCHES = 4  # together half of the perturbations
@@ -73,7 +71,7 @@ class LimeRegression(LocalRegression):
         check_choice("around", self.around, ("data", "row"))
 
     def learn(self, rows: FloatArray, seed: int) -> None:
-        self.sampler_ = LimeSampler(*LimeSampler.statistics(rows, self.model_.schema))
+        self.sampler_ = LimeSampler.learn(rows, self.model_.schema)
 
     def fitted_state(self) -> dict[str, Any]:
         found: dict[str, Any] = to_state(self.sampler_)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from gpec.data import Schema, same_values
-from gpec.data.schema import column_moments
+from gpec.data._scales import column_moments
 from gpec.runtime.state import NOT_STORED, Limits, Shape
 from gpec.typing import BoolArray, FloatArray, IntArray
-
-__all__ = ["CoalitionSampler", "LimeSampler", "PerturbationSampler", "Perturbed", "batch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +42,6 @@ class Perturbed:
         """These perturbations, then ``more`` of the same rows."""
         names = ("features", "rows", "weights")
         return Perturbed(*(np.concatenate((getattr(self, name), getattr(more, name)), axis=1) for name in names))
-
-
-class PerturbationSampler(Protocol):
-    """Draws perturbations of encoded rows ``Z``."""
-
-    def draw(self, Z: FloatArray, generators: Sequence[np.random.Generator], size: int) -> Perturbed:
-        """``size`` perturbations of each row, drawn with the generator of that row."""
-        ...
-
-    def anchors(self, Z: FloatArray, size: int, *, first: bool) -> Perturbed:
-        """The fixed ones among ``size`` perturbations, which may be none; ``first``: no batch came before."""
-        ...
 
 
 def batch(
@@ -101,11 +87,9 @@ class LimeSampler:
     width: Annotated[float, NOT_STORED] = 1.0
     around: Annotated[Literal["data", "row"], NOT_STORED] = "data"
 
-    @staticmethod
-    def statistics(
-        rows: FloatArray, schema: Schema
-    ) -> tuple[FloatArray, FloatArray, dict[int, FloatArray], FloatArray]:
-        """Means and scales of columns, frequencies of categories and fractions of missing values of encoded rows."""
+    @classmethod
+    def learn(cls, rows: FloatArray, schema: Schema) -> LimeSampler:
+        """The sampler with the statistics of encoded training rows."""
         mean, scale = column_moments(rows)
         absent = np.isnan(rows)
         frequencies = {}
@@ -113,9 +97,10 @@ class LimeSampler:
             mean[j], scale[j] = 0.0, 1.0
             codes = rows[~absent[:, j], j].astype(np.int64)
             frequencies[j] = np.bincount(codes, minlength=len(schema.categories[j])) / max(1, len(codes))
-        return mean, scale, frequencies, absent.mean(axis=0)
+        return cls(mean, scale, frequencies, absent.mean(axis=0))
 
     def draw(self, Z: FloatArray, generators: Sequence[np.random.Generator], size: int) -> Perturbed:
+        """``size`` perturbations of each encoded row, drawn with the generator of that row."""
         rows = np.stack([generator.standard_normal((size, Z.shape[1])) for generator in generators])
         middle = self.mean if self.around == "data" else np.where(np.isnan(Z), self.mean, Z)[:, None, :]
         rows = rows * self.scale + middle
@@ -136,6 +121,7 @@ class LimeSampler:
         return Perturbed(features, rows[:, :, None, :], np.exp(-0.5 * squared / self.width**2))
 
     def anchors(self, Z: FloatArray, size: int, *, first: bool) -> Perturbed:
+        """The fixed ones among ``size`` perturbations, which may be none; ``first``: no batch came before."""
         rows = Z[:, None, :]
         own = Perturbed(self.describe(rows, Z), rows[:, :, None, :], np.ones((len(Z), 1)))
         return own if first else own[:, :0]
@@ -209,3 +195,6 @@ class CoalitionSampler:
     def _perturbed(self, Z: FloatArray, members: BoolArray, chosen: IntArray, weights: FloatArray) -> Perturbed:
         rows = np.where(members[:, :, None, :], Z[:, None, None, :], self.background[chosen])
         return Perturbed(members.astype(np.float64), rows, weights)
+
+
+PerturbationSampler = LimeSampler | CoalitionSampler

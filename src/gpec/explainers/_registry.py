@@ -14,8 +14,6 @@ from gpec.explainers.lime import BayesLime, BayesShap, Lime
 from gpec.explainers.shapley import ExactShapley, ShapleySampling
 from gpec.explainers.tree import TreeShap
 
-__all__ = ["make_explainer"]
-
 _BY_NAME: dict[str, type[Explainer]] = {
     "bayeslime": BayesLime,
     "bayesshap": BayesShap,

@@ -1,8 +1,7 @@
-"""The input columns of the trees in a model, which may be a pipeline that transforms each column separately.
+"""The model at the end of a pipeline, and the feature from which each of its input columns comes.
 
-TreeSHAP explains the input columns of the trees. If each column comes from one feature, and no feature gives two
-columns, the values of the columns are those of the features. This is not so for a one-hot encoding: the Shapley values
-of its columns do not add up to the value of the feature.
+All columns that come from one feature, such as those of a one-hot encoding, are one player: a coalition has all of them
+or none. So every step of the pipeline must make each output column from one input column.
 """
 
 from __future__ import annotations
@@ -12,69 +11,39 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 
-from gpec.typing import FloatArray, IntArray
-
-__all__ = ["MixedColumns", "TreeInputs", "find_tree_inputs"]
-
-# Transformers of scikit-learn that transform each column separately, into one column.
-_COLUMNWISE = {
-    "Binarizer",
-    "KBinsDiscretizer",
-    "MaxAbsScaler",
-    "MinMaxScaler",
-    "OrdinalEncoder",
-    "PowerTransformer",
-    "QuantileTransformer",
-    "RobustScaler",
-    "SimpleImputer",
-    "StandardScaler",
-    "TargetEncoder",
-}
-# Transformers that do so only with these settings.
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "FunctionTransformer": {"func": None},
-    "KBinsDiscretizer": {"encode": "ordinal"},
-    "SimpleImputer": {"add_indicator": False},
-}
+from gpec.typing import IntArray
 
 
 class MixedColumns(Exception):  # noqa: N818  the name describes the step
-    """A step of a pipeline makes several columns from one feature, or one column from several features."""
+    """A step of a pipeline makes a column from several features, or gpec does not know from which."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeInputs:
-    """The trees of a model and their input columns.
+    """The last step of a model, and its input columns.
 
     Attributes
     ----------
     trees : object
-        The tree model.
+        The last step.
     feature : array of int, shape (p,)
-        The feature from which each input column of the trees comes.
+        The feature from which each of its input columns comes.
     transform : function or None
-        Transforms the user's rows into these columns; None if they are the same.
+        Transforms the user's rows into its input; None if they are the same.
     """
 
     trees: Any
     feature: IntArray
     transform: Callable[[Any], Any] | None = None
 
-    def columns(self, rows: Any) -> FloatArray:
-        """The input columns of the trees for the user's rows; a missing value is NaN."""
-        seen = rows if self.transform is None else self.transform(rows)
-        array = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
-        if array.shape[1:] != self.feature.shape:
-            raise MixedColumns("its steps drop columns")
-        return array
-
 
 def find_tree_inputs(model: Any, d: int) -> TreeInputs:
-    """The trees of a model and their input columns, for rows of ``d`` features."""
+    """The last step of a model and its input columns, for rows of ``d`` features."""
     if hasattr(model, "best_estimator_"):  # a search over parameters
         return find_tree_inputs(model.best_estimator_, d)
     if not isinstance(model, Pipeline):
@@ -93,24 +62,65 @@ def find_tree_inputs(model: Any, d: int) -> TreeInputs:
 
 def _sources(step: Any, d: int, name: str = "") -> IntArray:
     """The input column from which each output column of a transformer comes."""
-    kind = type(step).__name__
     if step is None or isinstance(step, str):
         return np.arange(0 if step == "drop" else d)
     if isinstance(step, Pipeline):
-        found = np.arange(d)
+        columns = np.arange(d)
         for inner, transformer in step.steps:
-            found = found[_sources(transformer, len(found), inner)]
-        return found
+            columns = columns[_sources(transformer, len(columns), inner)]
+        return columns
+    if isinstance(step, FeatureUnion):
+        return np.concatenate([_sources(transformer, d, inner) for inner, transformer in step.transformer_list])
     if isinstance(step, ColumnTransformer):
         return _sources_of_columns(step, d)
     if isinstance(step, SelectorMixin):
         return np.asarray(step.get_support(indices=True), dtype=np.int64)
-    columnwise = type(step).__module__.startswith("sklearn.") and (kind in _COLUMNWISE or kind in _SETTINGS)
-    settings = _SETTINGS.get(kind, {})
-    several = getattr(step, "target_type_", "") == "multiclass"  # of a TargetEncoder: a column for each class
-    if not columnwise or several or any(getattr(step, key) != value for key, value in settings.items()):
-        raise MixedColumns(f"its step {name!r} ({kind}) does not make exactly one column from each feature")
+    kind = type(step).__name__
+    known = _COLUMNWISE.get(kind) if type(step).__module__.startswith("sklearn.") else None
+    found = None if known is None else known(step, d)
+    if found is None:
+        raise MixedColumns(f"its step {name!r} ({kind}) does not make each of its columns from one feature")
+    return np.asarray(found, dtype=np.int64)
+
+
+def _one_each(step: Any, d: int) -> IntArray:
     return np.arange(d)
+
+
+def _imputed(step: Any, d: int) -> IntArray:
+    """All columns that had values in fit, then the indicators of missing values."""
+    there = np.arange(d)[np.asarray(step.keep_empty_features | ~pd.isna(step.statistics_))]
+    return there if step.indicator_ is None else np.concatenate((there, step.indicator_.features_))
+
+
+def _of_targets(step: Any, d: int) -> IntArray:
+    several = step.target_type_ == "multiclass"  # a column for each class
+    return np.repeat(np.arange(d), len(step.classes_) if several else 1)
+
+
+# The sources of transformers that make each column from one column; None where they may not.
+_COLUMNWISE: dict[str, Callable[[Any, int], IntArray | None]] = {
+    **dict.fromkeys(
+        (
+            "Binarizer",
+            "MaxAbsScaler",
+            "MinMaxScaler",
+            "OrdinalEncoder",
+            "PowerTransformer",
+            "QuantileTransformer",
+            "RobustScaler",
+            "StandardScaler",
+        ),
+        _one_each,
+    ),
+    "FunctionTransformer": lambda step, d: np.arange(d) if step.func is None else None,
+    "KBinsDiscretizer": lambda step, d: np.repeat(np.arange(d), 1 if step.encode == "ordinal" else step.n_bins_),
+    "MissingIndicator": lambda step, d: step.features_,
+    "OneHotEncoder": lambda step, d: np.repeat(np.arange(d), step._n_features_outs),
+    "SimpleImputer": _imputed,
+    "SplineTransformer": lambda step, d: np.repeat(np.arange(d), step.n_features_out_ // d),
+    "TargetEncoder": _of_targets,
+}
 
 
 def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
@@ -122,10 +132,7 @@ def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
             raise MixedColumns(f"its step {name!r} drops columns")
         if len(sources):
             parts[where.start] = sources
-    found = np.concatenate([parts[start] for start in sorted(parts)])
-    if len(np.unique(found)) != len(found):
-        raise MixedColumns("its ColumnTransformer uses a feature twice")
-    return found
+    return np.concatenate([parts[start] for start in sorted(parts)])
 
 
 def _indices(columns: Any, names: list[str], d: int) -> IntArray:

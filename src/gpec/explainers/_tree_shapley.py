@@ -1,9 +1,4 @@
-r"""Exact Shapley values of a sum of trees, for all outputs together.
-
-shap's C code traverses each tree once for each row, background row and output, so ten classes cost ten times as much as
-one. Here all outputs share the work, and so do all rows that fail the same conditions of a leaf. On digits, with a
-forest of ten classes, this takes a thirteenth of shap's time, and it sums in double precision. ``tree.py`` states for
-which models it is used.
+r"""Exact interventional Shapley values of a sum of trees, for many rows and all outputs together.
 
 A row reaches a leaf if it meets a condition on each feature of the leaf's path. For a row ``x`` and a background row
 ``r``, let ``A`` be the features whose condition ``r`` fails, and ``B`` those that ``x`` fails. If a feature is in both
@@ -12,36 +7,56 @@ from ``r``. With ``a`` and ``b`` the sizes of the sets and ``v`` the leaf's valu
 
     v (a-1)! b! / (a+b)!   for each feature of A,      -v a! (b-1)! / (a+b)!   for each of B.
 
-They are summed over leaves and averaged over background rows. A set of features is a bit pattern. Rows with the same
-pattern at a leaf form a group, which is computed once.
+They are summed over leaves and averaged over background rows. A set of features is a bit pattern, so a leaf with ``k``
+features on its path has only ``2^k`` different answers. They are in a table, and explaining a row means looking it up.
+With ``Z_a(C)`` the number of background rows whose ``A`` has ``a`` features, all of ``C``, and ``C`` the complement of
+``B``, the sums over background rows are
+
+    sum_a (a-1)! b! / (a+b)! (Z_a(C) - Z_a(C without i))   for i outside of B,
+    -sum_a a! (b-1)! / (a+b)! Z_a(C)                       for i in B.
+
+``Z`` for all ``C`` is one sum over subsets. Leaves of a small subtree share one table: its index is the pattern of
+features failed on the way to the subtree, and one bit for each different split in it.
+
+Leaves with many features on their path have large tables. For few rows, and for more than 14 features, ``Z`` is counted
+for the patterns of these rows instead. The numbers ``Z`` are whole, so both ways give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from math import comb
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csc_array, csr_array
-from scipy.special import betaln
+from scipy.sparse import csr_array
 
+from gpec.explainers._trees import Tree, Trees, UnreadableTrees
 from gpec.typing import BoolArray, FloatArray, IntArray
-
-__all__ = ["MOST_FEATURES", "TreeShapley"]
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
-MOST_FEATURES = 56  # on the path to a leaf: 64 bits hold one bit for each and the 8-bit number of a row
-_ROWS = 256  # explained or background rows in a block: their numbers have 8 bits
-_NODES = 16_384  # of trees that are computed together
-_CELLS = 262_144  # leaves times rows that are computed together
-_SMALL = 500  # pairs of groups at a leaf, below which leaves are computed together
-# a! b! / (a+b)! for all a and b, one after the other
-_SIZES = np.arange(MOST_FEATURES + 1)
-_SHARES = (np.exp(betaln(_SIZES[:, None] + 1, _SIZES + 1)) * (_SIZES[:, None] + _SIZES + 1)).ravel()
+MOST_FEATURES = 64  # on the path to a leaf
+_SHARED_BITS = (
+    8,
+    6,
+    4,
+    0,
+)  # of the index of a table that several leaves share: the first whose tables are small enough
+_STORED = 1 << 25  # numbers in all tables that are stored
+_TABLE_BITS = 14  # of the largest table
+_NODES = 8_192  # of trees that are computed together
+_CELLS = 1 << 14  # numbers in an array that is computed at once, so that it fits into the processor's cache
+_LEAST = 8  # units in a batch, so that numbers which are added together lie next to each other
+_PAIRS = 1 << 20  # rows times patterns of background rows that are compared at once
+_FEW = 64  # rows, up to which numbers are added in one call
+# (a-1)! b! / (a+b)!, and a! (b-1)! / (a+b)!
+_SIZES = range(MOST_FEATURES + 1)
+_UP = np.array([[1 / (a * comb(a + b, a)) if a else 0.0 for b in _SIZES] for a in _SIZES])
+_DOWN = _UP.T.copy()
 
 
 class TreeShapley:
@@ -49,245 +64,362 @@ class TreeShapley:
 
     Parameters
     ----------
-    trees : object
-        Arrays with a row for each tree and a column for each node, as shap stores them: ``children_left``,
-        ``children_right``, ``children_default`` (where missing values go), ``features``, ``thresholds`` and ``values``;
-        and ``tree_limit``, the number of trees that are used (all, if it is None or negative). No path may have more
-        than ``MOST_FEATURES`` features.
+    trees : list of Tree
+        No path may have more than ``MOST_FEATURES`` features.
+    feature : array of int, shape (p,)
+        The feature to which each input column of the trees belongs. All columns of a feature are one player.
+    n_features : int
     background : array of shape (m, p)
         Background rows; NaN is a missing value.
-    n_outputs : int
-        The last ``n_outputs`` columns of the leaves' values are explained.
     """
 
-    def __init__(self, trees: Any, background: FloatArray, n_outputs: int) -> None:
-        self._n_outputs, self._m = n_outputs, len(background)
-        self._parts = []
-        limit = trees.tree_limit
-        counts = slice(None if limit is None or limit < 0 else limit)
-        for some in _portions((trees.children_left[counts] >= 0).sum(axis=1)):
-            part = _Part.of(trees, some, n_outputs)
-            groups = [_Groups.of(part.failed(block), part.k).without_members() for block in _blocks(background)]
-            self._parts.append((part, groups))
+    def __init__(self, trees: list[Tree], feature: IntArray, n_features: int, background: FloatArray) -> None:
+        self._background, self._shape = background, (n_features, trees[0].value.shape[1])
+        portion = np.cumsum([len(tree.left) for tree in trees]) // _NODES
+        portions = [Trees.of([trees[i] for i in np.flatnonzero(portion == one)]) for one in np.unique(portion)]
+        self._parts = [_Part(one, feature, background) for one in portions]
+        for bits in _SHARED_BITS:
+            if sum(part.share(bits) for part in self._parts) <= _STORED:
+                break
+        for part in self._parts:
+            part.store_tables()
 
     def values(self, rows: FloatArray) -> FloatArray:
-        """Shapley values of the rows, ``(n, p, n_outputs)``."""
-        return np.concatenate([self._values(block) for block in _blocks(rows)])
+        """Shapley values of the rows, ``(n, features, outputs)``."""
+        total = np.zeros((self._shape[0] * self._shape[1], len(rows)))
+        for part in self._parts:
+            part.add_to(total, rows)
+        return total.T.reshape(len(rows), *self._shape) / len(self._background)
 
-    def _values(self, rows: FloatArray) -> FloatArray:
-        n, p = rows.shape
-        total = np.zeros((n, p * self._n_outputs))
-        step = max(1, _CELLS // n)
-        for part, background in self._parts:
-            failed = part.failed(rows)
-            for start in range(0, len(failed), step):
-                leaves = slice(start, start + step)
-                groups = _Groups.of(failed[leaves], part.k)
-                for others in background:
-                    total += _sum_leaves(part, leaves, groups, others.at(leaves), total.shape)
-        return total.reshape(n, p, self._n_outputs) / self._m
+    def rescaled(self, rows: FloatArray, ratio: FloatArray) -> FloatArray:
+        """The values against each background row, times its ``ratio`` for the row, ``(m, n)``; then their mean."""
+        n, m, outputs = len(rows), len(self._background), self._shape[1]
+        total = np.zeros(self._shape[0] * outputs * n)
+        for part in self._parts:
+            failed, background = part.failed(rows), part.failed(self._background)
+            for r in range(m):
+                leaf, row = np.nonzero((failed & background[:, r, None]) == 0)
+                x, others, value = failed[leaf, row], background[leaf, r], part.value[leaf] * ratio[r, row, None]
+                a, b = _size(others, part.k), _size(x, part.k)
+                up, down = _UP[a, b][:, None] * value, _DOWN[a, b][:, None] * value
+                for i in range(part.k):
+                    gain = up * _bit(others, i)[:, None] - down * _bit(x, i)[:, None]
+                    place = (part.path[leaf, i, None] * outputs + np.arange(outputs)) * n + row[:, None]
+                    total += np.bincount(place.ravel(), gain.ravel(), len(total))
+        return total.reshape(*self._shape, n).transpose(2, 0, 1) / m
 
 
 @dataclass(frozen=True, eq=False)
+class _Table:
+    """Sums of the Shapley values of a unit's leaves, a row for each feature and output that they affect."""
+
+    values: FloatArray
+    unit: IntArray  # of each row
+    target: IntArray  # of each row: the number of feature and output
+
+    def add_to(self, total: FloatArray, index: Bits) -> None:
+        """Add what the table has for rows; each number of ``total`` gets those of one unit after the other."""
+        n = index.shape[1]
+        if n <= _FEW and total.flags.c_contiguous:
+            found = np.take_along_axis(self.values, index[self.unit].astype(np.int64), axis=1)
+            np.add.at(total.reshape(-1), (self.target[:, None] * n + np.arange(n)).ravel(), found.ravel())
+            return
+        unit = -1
+        for values, owner, target in zip(self.values, self.unit.tolist(), self.target.tolist(), strict=True):
+            if owner != unit:
+                unit, place = owner, index[owner].astype(np.intp)
+            total[target] += values.take(place)
+
+
 class _Part:
-    """Some trees with consecutively numbered nodes, and their leaves whose value is not 0."""
+    """Some trees, and their leaves whose value is not 0. Small subtrees and other leaves are called units."""
 
-    left: IntArray
-    right: IntArray
-    missing_left: BoolArray
-    feature: IntArray
-    threshold: FloatArray
-    place: IntArray  # of a node's feature on the path
-    levels: list[IntArray]  # nodes that split, from the roots down
-    leaves: IntArray
-    path: npt.NDArray[np.int32]  # features on the path of each leaf, (leaves, k)
-    length: IntArray  # number of features on the path
-    value: FloatArray  # (leaves, outputs)
-
-    @property
-    def k(self) -> int:
-        """Largest number of features on a path."""
-        return int(self.path.shape[1])
-
-    @classmethod
-    def of(cls, trees: Any, some: slice, n_outputs: int) -> Self:
-        count = 1 + np.maximum(trees.children_left, trees.children_right)[some].max(axis=1, initial=0).astype(np.int64)
-        used = np.arange(trees.children_left.shape[1]) < count[:, None]
-        roots = _ends(count)[:-1]
-        names = ("children_left", "children_right", "children_default", "features", "thresholds", "values")
-        *children, feature, threshold, value = (getattr(trees, name)[some][used] for name in names)
-        left, right, default = (np.where(each >= 0, each + np.repeat(roots, count), -1) for each in children)
-        levels, place, path, length = _paths(roots, left, right, feature)
-        value = value[:, -n_outputs:]
-        leaves = np.flatnonzero((left < 0) & (length > 0))
-        if n_outputs == 1 and len(leaves):  # a constant has no effect: shift values to 0 for most leaves
+    def __init__(self, trees: Trees, feature: IntArray, background: FloatArray) -> None:
+        self._trees = trees
+        self._splits, self._split = trees.distinct_splits()
+        self._levels, self._place, path, self._length = _paths(trees, feature)
+        value = trees.value
+        leaves = np.flatnonzero((trees.left < 0) & (self._length > 0))
+        if value.shape[1] == 1 and len(leaves):  # a constant has no effect: shift values to 0 for most leaves
             each, times = np.unique(value[leaves], return_counts=True)
             value = value - each[times.argmax()]
-        leaves = leaves[value[leaves].any(axis=1)]
-        length = length[leaves]
-        path, value, missing_left = path[leaves, : length.max(initial=1)], value[leaves], default == left
-        return cls(left, right, missing_left, feature, threshold, place, levels, leaves, path, length, value)
+        self._leaves = leaves[value[leaves].any(axis=1)]
+        self.length, self.value = self._length[self._leaves], value[self._leaves]
+        self.k = int(self.length.max(initial=1))
+        self.path = np.maximum(path[self._leaves, : self.k], 0)
+        self._patterns = _Patterns.of(self.failed(background), self.k)
+
+    def share(self, most: int) -> int:
+        """Let the leaves of subtrees share tables with an index of at most ``most`` bits; the numbers in the tables."""
+        left, right = self._trees.left, self._trees.right
+        none = len(self._splits.column)
+        # the different splits of each subtree, sorted; one more than ``most`` if there are too many
+        inside = np.full((len(left), most + 1), none)
+        for nodes in reversed(self._levels):
+            found = np.concatenate((inside[left[nodes]], inside[right[nodes]], self._split[nodes, None]), axis=1)
+            found.sort(axis=1)
+            found[:, 1:][found[:, 1:] == found[:, :-1]] = none
+            found.sort(axis=1)
+            inside[nodes] = found[:, : most + 1]
+        n_bits = self._length + (inside < none).sum(axis=1)
+        own = np.where((n_bits <= most) | (left < 0), np.arange(len(left)), -1)
+        unit = np.full(len(left), -1)
+        unit[self._trees.roots] = own[self._trees.roots]
+        for nodes in self._levels:
+            for child in (left[nodes], right[nodes]):
+                unit[child] = np.where(unit[nodes] >= 0, unit[nodes], own[child])
+        self._upper = [nodes[unit[nodes] < 0] for nodes in self._levels]
+        self._lower = [nodes[unit[nodes] >= 0] for nodes in self._levels]
+        units = np.unique(unit[self._leaves])
+        longest = np.zeros(len(left), dtype=np.int64)  # path of a leaf in the unit
+        np.maximum.at(longest, unit[self._leaves], self.length)
+        self._units = units[np.lexsort((longest[units], n_bits[units]))]
+        self._n_bits, self._longest = n_bits[self._units], longest[self._units]
+        self._known, self._inside = self._length[self._units], inside[self._units, :most]
+        number = np.full(len(left) + 1, -1)  # the last is for nodes outside of units
+        number[self._units] = np.arange(len(self._units))
+        self._unit_of = number[unit]
+        of_leaf = self._unit_of[self._leaves]
+        self._n_shared = int(np.searchsorted(self._n_bits, most, side="right"))  # the others are single leaves
+        self._by_unit = np.argsort(of_leaf, kind="stable")
+        self._start = np.searchsorted(of_leaf[self._by_unit], np.arange(len(self._units) + 1))
+        return int((self._longest << self._n_bits)[: self._n_shared].sum())
+
+    def store_tables(self) -> None:
+        self._tables = []
+        for first, last in self._batches(0, self._n_shared):
+            leaves = self._by_unit[self._start[first] : self._start[last]]
+            shares = self._patterns.tables_of(leaves, int(self._longest[last - 1]))
+            place = self._patterns_in_tables(first, last, leaves)[:, None].astype(np.int64)
+            self._tables.append((slice(first, last), self._weighted(leaves, np.take_along_axis(shares, place, axis=2))))
+
+    def add_to(self, total: FloatArray, rows: FloatArray) -> None:
+        """Add the values of rows, ``(features * outputs, n)``."""
+        index = self._index(rows)
+        for units, table in self._tables:
+            table.add_to(total, index[units])
+        start = self._n_shared
+        work = (self._longest << np.minimum(self._longest, _TABLE_BITS))[start:]
+        pairs = len(rows) * self._patterns.at(self._by_unit[self._start[start] :]).sum()
+        if work.sum() < pairs:
+            middle = int(np.searchsorted(self._n_bits, _TABLE_BITS, side="right"))
+            for first, last in self._batches(start, middle):
+                leaves = self._by_unit[self._start[first] : self._start[last]]
+                shares = self._patterns.tables_of(leaves, int(self._longest[last - 1]))
+                self._alone(leaves, shares).add_to(total, index[first:last])
+            start = middle
+        for first, last in self._batches_of_pairs(start, len(rows)):
+            leaves = self._by_unit[self._start[first] : self._start[last]]
+            k, here = int(self._longest[last - 1]), index[first:last]
+            step = max(_FEW, _PAIRS // int(self._patterns.at(leaves).sum()))
+            for begin in range(0, len(rows), step):
+                some = slice(begin, begin + step)
+                table = self._alone(leaves, self._patterns.units_of(leaves, here[:, some], k))
+                table.add_to(total[:, some], np.tile(np.arange(table.values.shape[1]), (len(leaves), 1)))
 
     def failed(self, rows: FloatArray) -> Bits:
         """The features on the path to each leaf whose condition each row fails, as bits ``(leaves, n)``."""
-        dtype = _unsigned(self.k)
-        bits, columns, lacking = np.zeros((len(self.left), len(rows)), dtype), rows.T.copy(), np.isnan(rows).any()
-        for nodes in self.levels:
-            seen = columns[self.feature[nodes]]
-            goes_left = seen <= self.threshold[nodes, None]
-            if lacking:
-                goes_left |= np.isnan(seen) & self.missing_left[nodes, None]
-            bit = np.left_shift(np.ones(1, dtype), self.place[nodes].astype(dtype))[:, None]
-            bits[self.left[nodes]] = bits[nodes] | bit * ~goes_left
-            bits[self.right[nodes]] = bits[nodes] | bit * goes_left
-        return bits[self.leaves]
+        goes_left = self._splits.goes_left(rows)
+        bits = np.zeros((len(self._split), len(rows)), dtype=_unsigned(self.k))
+        self._descend(bits, self._levels, lambda nodes: goes_left[self._split[nodes]])
+        return bits[self._leaves]
+
+    def _index(self, rows: FloatArray) -> Bits:
+        """Where each row is found in the table of each unit, ``(units, n)``."""
+        kind = _unsigned(int(self._n_bits.max(initial=1)))
+        found = np.empty((len(self._units), len(rows)), dtype=kind)
+        step = max(1, 64 * _CELLS // max(1, len(self._split)))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            goes_left = self._splits.goes_left(rows[some])
+            bits: Bits = np.zeros((len(self._split), goes_left.shape[1]), dtype=kind)
+            self._descend(bits, self._upper, lambda nodes, left=goes_left: left[self._split[nodes]])  # type: ignore[misc]
+            here = bits[self._units]
+            for j in range(self._inside.shape[1]):
+                units = np.flatnonzero(self._known + j < self._n_bits)
+                shift = (self._known[units, None] + j).astype(kind)
+                here[units] |= goes_left[self._inside[units, j]].astype(kind) << shift
+            found[:, some] = here
+        return found
+
+    def _descend(self, bits: Bits, levels: list[IntArray], goes_left: Callable[[IntArray], BoolArray]) -> None:
+        """Set the bits of the children of these nodes."""
+        for nodes in levels:
+            bit = np.left_shift(1, self._place[nodes]).astype(bits.dtype)[:, None]
+            right, here = bit * goes_left(nodes), bits[nodes]  # who goes left fails the condition of the right child
+            bits[self._trees.right[nodes]] = here | right
+            bits[self._trees.left[nodes]] = here | (right ^ bit)
+
+    def _patterns_in_tables(self, first: int, last: int, leaves: IntArray) -> Bits:
+        """The leaves' patterns for each index of the tables of units ``first`` to ``last``."""
+        index = np.arange(1 << int(self._n_bits[first]), dtype=np.uint64)
+        known = self._known.astype(np.uint64)
+        bits = np.empty((len(self._split), len(index)), dtype=_unsigned(self.k))
+        bits[self._units[first:last]] = index & ((np.uint64(1) << known[first:last, None]) - np.uint64(1))
+
+        def goes_left(nodes: IntArray) -> BoolArray:
+            unit = self._unit_of[nodes]
+            number = (self._inside[unit] == self._split[nodes, None]).argmax(axis=1).astype(np.uint64)
+            return np.asarray((index >> (known[unit] + number)[:, None]) & np.uint64(1), dtype=np.bool_)
+
+        levels = [nodes[(self._unit_of[nodes] >= first) & (self._unit_of[nodes] < last)] for nodes in self._lower]
+        self._descend(bits, levels, goes_left)
+        return bits[self._leaves[leaves]]
+
+    def _batches(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Consecutive units with tables of one size, so many that their tables fit into the cache."""
+        cells = np.diff(self._start) << self._longest
+        while first < end:
+            last, total = first, 0
+            same = self._n_bits == self._n_bits[first]
+            while last < end and same[last] and (total < _CELLS or last < first + _LEAST):
+                total += cells[last]
+                last += 1
+            yield first, last
+            first = last
+
+    def _batches_of_pairs(self, first: int, n: int) -> Iterator[tuple[int, int]]:
+        """Consecutive leaves that are units of their own, with a limited number of pairs for ``n`` rows."""
+        pairs = n * np.cumsum(self._patterns.at(self._by_unit[self._start[first] :]))
+        begins = first + np.flatnonzero(np.diff(pairs // _PAIRS, prepend=-1))
+        yield from pairwise([*begins.tolist(), len(self._units)])
+
+    def _weighted(self, leaves: IntArray, shares: FloatArray) -> _Table:
+        """Values of leaves of value 1, ``(leaves, k, any)``, times their values, added for each unit and target."""
+        leaf, i, output = self._affected(leaves, shares.shape[1])
+        n_outputs, unit = self.value.shape[1], self._unit_of[self._leaves[leaves]]
+        width = n_outputs * (int(self.path.max(initial=0)) + 1)
+        targets = self.path[leaves[leaf], i] * n_outputs + output
+        keys, row = np.unique((unit[leaf] - unit[0]) * width + targets, return_inverse=True)
+        weights = csr_array(
+            (self.value[leaves[leaf], output], (row, leaf * shares.shape[1] + i)),
+            shape=(len(keys), len(leaves) * shares.shape[1]),
+        )
+        return _Table(weights @ shares.reshape(weights.shape[1], -1), keys // width, keys % width)
+
+    def _alone(self, leaves: IntArray, shares: FloatArray) -> _Table:
+        """The same for leaves that are units of their own."""
+        leaf, i, output = self._affected(leaves, shares.shape[1])
+        targets = self.path[leaves[leaf], i] * self.value.shape[1] + output
+        return _Table(shares[leaf, i] * self.value[leaves[leaf], output][:, None], leaf, targets)
+
+    def _affected(self, leaves: IntArray, k: int) -> tuple[IntArray, ...]:
+        """For each number of the leaves' values and each feature on their path: number of leaf, feature and output."""
+        inside = np.arange(k) < self.length[leaves, None]
+        return np.nonzero(inside[:, :, None] & (self.value[leaves] != 0)[:, None])
 
 
-def _paths(
-    roots: IntArray, left: IntArray, right: IntArray, feature: IntArray
-) -> tuple[list[IntArray], IntArray, npt.NDArray[np.int32], IntArray]:
+@dataclass(frozen=True, eq=False)
+class _Patterns:
+    """The different patterns of background rows at each leaf, and how many rows have each."""
+
+    pattern: Bits
+    count: FloatArray
+    size: IntArray
+    start: IntArray  # of each leaf, and the end
+
+    @classmethod
+    def of(cls, failed: Bits, k: int) -> _Patterns:
+        failed.sort(axis=1)
+        new = np.ones(failed.shape, dtype=np.bool_)
+        np.not_equal(failed[:, 1:], failed[:, :-1], out=new[:, 1:])
+        first = np.flatnonzero(new)
+        pattern = failed.ravel()[first]
+        start = np.searchsorted(first, np.arange(len(failed) + 1) * failed.shape[1])
+        return cls(pattern, np.diff(first, append=new.size).astype(np.float64), _size(pattern, k), start)
+
+    def at(self, leaves: IntArray) -> IntArray:
+        """The number of different patterns at each of these leaves."""
+        return self.start[leaves + 1] - self.start[leaves]
+
+    def tables_of(self, leaves: IntArray, k: int) -> FloatArray:
+        """Shapley values of each feature for each pattern, for leaves of value 1, ``(leaves, k, 2^k)``."""
+        owner, which = _ranges(self.start[leaves], self.start[leaves + 1])
+        b = k - _size(
+            np.arange(1 << k, dtype=np.uint64), k
+        )  # failed features; the pattern is the complement of the set
+        weights = (_UP[:, b, None], _UP[:, np.maximum(b - 1, 0), None], _DOWN[:, b, None])
+        # the last axis is that of leaves, so that numbers which are added lie next to each other
+        up, less, down = (np.zeros((1 << k, len(leaves))) for _ in weights)
+        for a in range(int(self.size[which].max(initial=0)) + 1):
+            some = self.size[which] == a
+            Z = np.zeros((1 << k, len(leaves)))
+            Z[self.pattern[which[some]], owner[some]] = self.count[which[some]]
+            for i in range(k):  # from counts of a set to counts of its subsets
+                halves = Z.reshape(-1, 2, len(leaves) << i)
+                halves[:, 1] += halves[:, 0]
+            for total, weight in zip((up, less, down), weights, strict=True):
+                total += Z * weight[a]
+        found = np.empty((len(leaves), k, 1 << k))
+        of_i = np.empty((1 << k, len(leaves)))
+        for i in range(k):
+            to, *of = (each.reshape(-1, 2, len(leaves) << i) for each in (of_i, up, less, down))
+            np.subtract(of[0][:, 1], of[1][:, 0], out=to[:, 1])
+            np.negative(of[2][:, 0], out=to[:, 0])
+            found[:, i] = of_i[::-1].T
+        return found
+
+    def units_of(self, leaves: IntArray, seen: Bits, k: int) -> FloatArray:
+        """The same for the patterns ``seen``, ``(leaves, n)``, only: ``(leaves, k, n)``."""
+        n, x = seen.shape[1], seen.ravel()
+        start, stop = (np.repeat(each, n) for each in (self.start[leaves], self.start[leaves + 1]))
+        owner, which = _ranges(start, stop)
+        disjoint = (x[owner] & self.pattern[which]) == 0
+        owner, which = owner[disjoint], which[disjoint]
+        place, pattern, count = owner * (k + 1) + self.size[which], self.pattern[which], self.count[which]
+        b = _size(x, k)
+        Z = np.bincount(place, count, len(x) * (k + 1))
+        without = np.stack([Z - np.bincount(place, count * _bit(pattern, i), len(Z)) for i in range(k)])
+        Z, without = Z.reshape(-1, k + 1), without.reshape(k, -1, k + 1)
+        up, less, down = np.zeros(len(x)), np.zeros((k, len(x))), np.zeros(len(x))
+        for a in range(k + 1):
+            up += Z[:, a] * _UP[a, b]
+            less += without[:, :, a] * _UP[a, b]
+            down += Z[:, a] * _DOWN[a, b]
+        failed = np.stack([_bit(x, i) for i in range(k)]) == 1
+        return np.where(failed, -down, up - less).reshape(k, len(leaves), n).swapaxes(0, 1)
+
+
+def _paths(trees: Trees, feature: IntArray) -> tuple[list[IntArray], IntArray, npt.NDArray[np.int32], IntArray]:
     """Nodes that split, by level; the position of their features on the path; each node's path and its length."""
+    left, right = trees.left, trees.right
     place, length = np.zeros(left.shape, dtype=np.int64), np.zeros(left.shape, dtype=np.int64)
     path = np.full((len(left), MOST_FEATURES), -1, dtype=np.int32)
-    levels, nodes = [], roots
+    levels, nodes = [], trees.roots
     while len(nodes := nodes[left[nodes] >= 0]):
+        if (length[nodes] == MOST_FEATURES).any():
+            raise UnreadableTrees(f"a path in its trees has more than {MOST_FEATURES} features")
         levels.append(nodes)
-        same_feature = path[nodes] == feature[nodes, None]
+        own = feature[trees.column[nodes]]
+        same_feature = path[nodes] == own[:, None]
         known = same_feature.any(axis=1)
         place[nodes] = np.where(known, same_feature.argmax(axis=1), length[nodes])
         for child in (left[nodes], right[nodes]):
             path[child], length[child] = path[nodes], length[nodes] + ~known
-            path[child, place[nodes]] = feature[nodes]
+            path[child, place[nodes]] = own
         nodes = np.concatenate((left[nodes], right[nodes]))
     return levels, place, path, length
 
 
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """Groups of rows that fail the same features at a leaf: all groups of the first leaf, then those of the next."""
-
-    pattern: Bits  # of each group
-    size: IntArray
-    row: npt.NDArray[np.int32]  # members, group after group
-    start: IntArray  # the first group of each leaf, and the end
-
-    @classmethod
-    def of(cls, failed: Bits, k: int) -> Self:
-        leaves, n = failed.shape
-        shift = (n - 1).bit_length()
-        wide = _unsigned(max(32, k + shift))  # sorting is fastest for numbers of 32 and 64 bits
-        numbered = (failed.astype(wide) << wide(shift)) | np.arange(n, dtype=wide)
-        numbered.sort(axis=1)
-        pattern = (numbered >> wide(shift)).astype(failed.dtype)
-        new = np.ones(pattern.shape, dtype=np.bool_)
-        np.not_equal(pattern[:, 1:], pattern[:, :-1], out=new[:, 1:])
-        first = np.flatnonzero(new)
-        return cls(
-            pattern.ravel()[first],
-            np.diff(first, append=new.size).astype(np.int16),
-            (numbered & wide((1 << shift) - 1)).ravel().astype(np.int32),
-            np.searchsorted(first, np.arange(leaves + 1) * n),
-        )
-
-    def without_members(self) -> Self:
-        return replace(self, row=self.row[:0].copy())
-
-    def at(self, leaves: slice) -> Self:
-        """The groups of these leaves, without members."""
-        start = self.start[leaves.start : leaves.stop + 1]
-        part = slice(start[0], start[-1])
-        return type(self)(self.pattern[part], self.size[part], self.row[:0], start - start[0])
+def _ranges(start: IntArray, stop: IntArray) -> tuple[IntArray, IntArray]:
+    """The numbers from each start to its stop, one range after the other, and the number of their range."""
+    size = stop - start
+    owner = np.repeat(np.arange(len(size)), size)
+    return owner, np.arange(len(owner)) + (start - np.cumsum(size) + size)[owner]
 
 
-def _sum_leaves(part: _Part, leaves: slice, x: _Groups, r: _Groups, shape: tuple[int, int]) -> FloatArray:
-    """The sum of some leaves' Shapley values for each row, summed over the background rows ``r``."""
-    partners, count = _partners(x, r)
-    live = np.flatnonzero(count)
-    of_leaf = np.repeat(np.arange(len(x.start) - 1), np.diff(x.start))[live]
-    worth = _unit_values(x.pattern[live], r, partners, count[live], part.k)
-    length, value = part.length[leaves][of_leaf], part.value[leaves][of_leaf]
-    group, output = value.nonzero()
-    inside = np.arange(part.k) < length[group, None]
-    place = (part.path[leaves][of_leaf[group]] * np.int64(value.shape[1]) + output[:, None])[inside]
-    given = (worth[group] * value[group, output, None])[inside]
-    ends = _ends(np.bincount(group, length[group], minlength=len(live)).astype(np.int64))
-    of_groups = csr_array((given, place, ends), shape=(len(live), shape[1]))
-    member = x.row[np.repeat(count > 0, x.size)]
-    groups_of = csc_array((np.ones(len(member)), member, _ends(x.size[live])), shape=(shape[0], len(live)))
-    return np.asarray((groups_of.tocsr() @ of_groups).toarray())
+def _bit(pattern: Bits, i: int) -> Bits:
+    return (pattern >> pattern.dtype.type(i)) & pattern.dtype.type(1)
 
 
-def _partners(x: _Groups, r: _Groups) -> tuple[IntArray, IntArray]:
-    """For each group of ``x``, the groups of ``r`` at the same leaf without a common failed feature, and their number.
-
-    The partners of the first group of ``x`` come first, then those of the next.
-    """
-    width, height = np.diff(r.start), np.diff(x.start)
-    if (width @ height) < _SMALL * len(width):
-        wide = np.repeat(width, height)  # for each group of x
-        begin = np.repeat(r.start[:-1], height) - _ends(wide)[:-1]
-        other = np.arange(wide.sum()) + np.repeat(begin, wide)
-        disjoint = (np.repeat(x.pattern, wide) & r.pattern[other]) == 0
-        owner = np.repeat(np.arange(len(wide)), wide)[disjoint]
-        return other[disjoint], np.bincount(owner, minlength=len(wide))
-    found = [
-        (np.bitwise_and.outer(x.pattern[i:to_i], r.pattern[j:to_j]) == 0).ravel().nonzero()[0]
-        for (i, to_i), (j, to_j) in zip(_pairs(x.start), _pairs(r.start), strict=True)
-    ]
-    per_leaf, flat = [len(each) for each in found], np.concatenate(found)
-    wide = np.repeat(width, per_leaf)
-    owner = flat // wide
-    other = flat - owner * wide + np.repeat(r.start[:-1], per_leaf)
-    return other, np.bincount(owner + np.repeat(x.start[:-1], per_leaf), minlength=len(x.pattern))
-
-
-def _unit_values(pattern: Bits, r: _Groups, partners: IntArray, count: IntArray, k: int) -> FloatArray:
-    """Shapley values of the features on the path, for a leaf of value 1, ``(groups, k)``; summed over background rows.
-
-    With ``q = a! b! / (a+b)!`` they are the sum of ``q / a`` over the partners that fail the feature; for a feature
-    that the group itself fails, ``-1 / b`` times the sum of ``q``.
-    """
-    used = np.zeros(len(r.pattern), dtype=np.bool_)
-    used[partners] = True
-    partners, size = (np.cumsum(used) - 1)[partners], r.size[used]
-    B, A = _bits_of(pattern, k), _bits_of(r.pattern[used], k)
-    a, b = A.sum(axis=1, dtype=np.int64), B.sum(axis=1, dtype=np.int64)
-    of_partner = np.empty((len(A), k + 1))
-    np.multiply(A, (size / np.maximum(a, 1))[:, None], out=of_partner[:, :k])
-    of_partner[:, k] = size
-    q = _SHARES.take((a * len(_SIZES))[partners] + np.repeat(b, count))
-    sums = csr_array((q, partners, _ends(count)), shape=(len(B), len(A))) @ of_partner
-    return np.asarray(sums[:, :k] - (sums[:, k] / np.maximum(b, 1))[:, None] * B)
-
-
-def _bits_of(pattern: Bits, k: int) -> Bits:
-    return ((pattern[:, None] >> np.arange(k, dtype=pattern.dtype)) & pattern.dtype.type(1)).astype(np.uint8)
+def _size(pattern: Bits, k: int) -> IntArray:
+    """The number of bits in each pattern."""
+    total = np.zeros(pattern.shape, dtype=np.int64)
+    for i in range(k):
+        total += _bit(pattern, i).astype(np.int64)
+    return total
 
 
 def _unsigned(bits: int) -> Any:
     """The smallest unsigned type with at least ``bits`` bits."""
     return next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= 8 * kind().itemsize)
-
-
-def _ends(counts: IntArray) -> IntArray:
-    """The start of each of consecutive pieces, and the end of the last one."""
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-
-
-def _pairs(starts: IntArray) -> Iterator[tuple[int, int]]:
-    return pairwise(starts.tolist())
-
-
-def _blocks(rows: FloatArray) -> list[FloatArray]:
-    return [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
-
-
-def _portions(splits: IntArray) -> Iterator[slice]:
-    """Groups of consecutive trees with a limited number of nodes in all; at least one tree each."""
-    start, nodes = 0, 0
-    for tree, size in enumerate((2 * splits + 1).tolist()):
-        if tree > start and nodes + size > _NODES:
-            yield slice(start, tree)
-            start, nodes = tree, 0
-        nodes += size
-    yield slice(start, len(splits))

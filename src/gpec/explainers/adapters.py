@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from gpec._validation import check_choice
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers._coalitions import CoalitionExplainer
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.explainers.base import Explainer
-from gpec.models import Model
+from gpec.models import Model, labels_in_order
 from gpec.typing import FloatArray
 
 __all__ = [
@@ -30,12 +31,19 @@ __all__ = [
 
 
 class CallableExplainer(Explainer):
-    """A function of rows that returns attributions, or a pair of attributions and their variance."""
+    """A function of rows that returns attributions, or a pair of attributions and their variance.
+
+    ``cheap=True`` states that ten rows are explained in little time, so that ``mode="auto"`` explains all similar rows.
+    """
 
     rows_at_once = 64  # the cost of a row is unknown: with few rows, an interruption loses little work
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], *, cheap: bool = False) -> None:
         self.function = function
+        self.cheap = cheap
+
+    def check(self) -> None:
+        check_choice("cheap", self.cheap, (True, False))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         return _as_attribution(self.function(self.model_.schema.for_model(Z)))
@@ -107,10 +115,22 @@ class ShapAdapter(Explainer):
     def __init__(self, explainer: Any) -> None:
         self.explainer = explainer
 
+    @property
+    def cheap(self) -> bool:  # type: ignore[override]  # read-only: it follows from the object
+        """True for trees, linear and additive models."""
+        return type(self.explainer).__name__ in _CHEAP
+
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
         kind = type(self.explainer).__name__
+        own = labels_in_order(model.user_model, model.schema.labels)
+        if self.cheap and own is not None and tuple(own) != model.schema.labels:  # it reads the model itself
+            raise InputError(
+                f"shap's {kind} takes columns by position, and those of X are not in the model's order; pass X[{own}]."
+            )
         self.stochastic = False if kind in _DETERMINISTIC else None
+        if kind == "TreeExplainer":
+            self.unit = _unit_of_trees(self.explainer.model, model)
         self.rows_at_once = 64 if self.stochastic is False else 1
         parameters = inspect.signature(self.explainer.__call__).parameters
         # gpec shows one progress bar for all rows; shap would show one for each call
@@ -194,6 +214,7 @@ class ShapKernel(CoalitionExplainer):
         return Attribution(values, base_values=for_each_row(self._shap.expected_value, len(Z)))
 
 
+_CHEAP = ("AdditiveExplainer", "GPUTreeExplainer", "LinearExplainer", "TreeExplainer")
 _DETERMINISTIC = (
     "AdditiveExplainer",
     "DeepExplainer",
@@ -202,6 +223,15 @@ _DETERMINISTIC = (
     "LinearExplainer",
     "TreeExplainer",
 )
+
+
+def _unit_of_trees(trees: Any, model: Model) -> str:
+    """What shap's TreeExplainer explains."""
+    if trees.model_output != "raw":
+        return str(trees.model_output).replace("_", " ")  # "probability" or "log loss"
+    if model.is_regressor or trees.tree_output == "probability":
+        return model.kind.explained("identity")
+    return "log-odds" if model.n_outputs == 1 else "margin"
 
 
 def _as_attribution(answer: Any) -> Attribution:

@@ -15,7 +15,7 @@ from gpec.data import Groups, Schema
 from gpec.data._background import check_background
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
-from gpec.explainers._cost import CostEstimate
+from gpec.explainers._cost import CostEstimate, n_workers
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -42,6 +42,8 @@ class Explainer(BaseEstimator, ABC):
         The unit of the attributions.
     rows_at_once : int
         Largest number of rows explained in one call.
+    cheap : bool
+        Whether explaining ten similar rows costs about as much as predicting how their attributions change.
     learns : bool
         Whether it learns from all rows, in :meth:`learn`.
     threads : bool
@@ -54,9 +56,11 @@ class Explainer(BaseEstimator, ABC):
     stochastic: bool | None = None
     unit: str = "as the explainer gives them"
     rows_at_once: int = 1_024
+    cheap: bool = False
     learns: bool = False
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
+    n_background: int = 100  # rows that ``background="auto"`` draws at most
     groups_: Groups | None = None  # attributions are added within groups of features
 
     def check(self) -> None:
@@ -89,7 +93,7 @@ class Explainer(BaseEstimator, ABC):
         model: Any,
         X: Any,
         *,
-        background: Any = 100,
+        background: Any = "auto",
         model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
         categorical_features: Any = "auto",
@@ -108,7 +112,7 @@ class Explainer(BaseEstimator, ABC):
         schema, Z = Schema.learn(X, categorical_features=categorical_features)
         seed = make_seed(random_state)
         checked = Model(model, schema, model_output=model_output, threshold=threshold)
-        rows = check_background(background, schema, Z, seed)
+        rows = check_background(background, schema, Z, seed, self.n_background)
         checked.answers(Z[:1])  # gives the number of classes
         self.prepare(checked, rows, Z, seed)
         self.seed_ = seed
@@ -146,15 +150,12 @@ class Explainer(BaseEstimator, ABC):
             If ``n_runs`` runs will need many model rows, or more than a minute; checked in the first run.
         """
         n, expected = len(Z), self.model_rows(Z)
-        size = self.rows_at_once
-        if expected:
-            size = max(1, min(size, _MODEL_ROWS_AT_ONCE * n // expected))
+        size = self._block_size(n, expected)
         watch = None
         if run == 0:
             watch = CostEstimate(type(self).__name__, n, expected and expected * n_runs, self.remedy, Z.shape[1])
         execution = execution or Execution()
-        # a Module is switched to evaluation mode and back around each call
-        alone = not self.threads or is_module(self.model_.user_model)
+        alone = self._is_alone
         function, n_jobs = on_cluster(
             partial(self._explain_block, Z, seed, run),
             1 if alone else execution.n_jobs,
@@ -185,6 +186,19 @@ class Explainer(BaseEstimator, ABC):
             place = f" on rows {start} to {last} of {len(Z)}"
             raise ExplainerError(f"The explainer raised {type(error).__name__}{place}: {error}").at(place) from error
         return vars(check_attribution(answer, len(block), block.shape[1], self.model_, start))
+
+    def _block_size(self, n: int, model_rows: int | None) -> int:
+        """Rows in a block if ``n`` rows need so many model rows."""
+        most = _MODEL_ROWS_AT_ONCE * n // model_rows if model_rows else self.rows_at_once
+        return max(1, min(self.rows_at_once, most))
+
+    @property
+    def _is_alone(self) -> bool:  # a Module is switched to evaluation mode and back around each call
+        return not self.threads or is_module(self.model_.user_model)
+
+    def n_workers(self, n: int, model_rows: int | None, n_jobs: int | None) -> int:
+        """How many threads explain ``n`` rows that need so many model rows."""
+        return 1 if self._is_alone else n_workers(n_jobs, n / self._block_size(n, model_rows))
 
     def model_rows(self, Z: FloatArray) -> int | None:
         """Approximate number of model rows needed to explain ``Z``; None if unknown."""

@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import softmax
 
+from gpec.data._background import typical_row
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
-from gpec.explainers._baseline import typical_row
-from gpec.explainers._deep_lift import deep_lift
 from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers.adapters import preserved_numpy_seed
 from gpec.explainers.attribution import Attribution
@@ -29,29 +30,31 @@ __all__ = ["CaptumAdapter"]
 class _Method:
     baseline: Literal["one", "many"] | None  # the baseline is the typical row, all background rows, or none
     stochastic: bool = False
+    cheap: bool = False  # gradients of a fixed number of rows
     adds_up: bool = False  # attributions add up to the probability minus that of the baseline
     options: tuple[tuple[str, Any], ...] = ()
 
 
 _METHODS = {
-    "Deconvolution": _Method(None),
-    "DeepLift": _Method("one"),
-    "DeepLiftShap": _Method("many"),
+    "Deconvolution": _Method(None, cheap=True),
+    "DeepLift": _Method("one", cheap=True),
+    "DeepLiftShap": _Method("many", cheap=True),
     "FeatureAblation": _Method("one"),
     "GradientShap": _Method("many", stochastic=True),
-    "GuidedBackprop": _Method(None),
-    "InputXGradient": _Method(None),
-    "IntegratedGradients": _Method("one", adds_up=True),
+    "GuidedBackprop": _Method(None, cheap=True),
+    "InputXGradient": _Method(None, cheap=True),
+    "IntegratedGradients": _Method("one", cheap=True, adds_up=True),
     "KernelShap": _Method("one", stochastic=True, adds_up=True),
     "Lime": _Method("one", stochastic=True),
     "Occlusion": _Method("one", options=(("sliding_window_shapes", (1,)),)),
-    "Saliency": _Method(None),
+    "Saliency": _Method(None, cheap=True),
     "ShapleyValueSampling": _Method("one", stochastic=True, adds_up=True),
     "ShapleyValues": _Method("one", adds_up=True),
 }
 
 
 _DEEP_LIFT = ("DeepLift", "DeepLiftShap")
+_NODES = 256  # of the quadrature; the softmax can be steep
 
 
 class CaptumAdapter(LinkedExplainer):
@@ -105,6 +108,11 @@ class CaptumAdapter(LinkedExplainer):
         self.options = options
         self.link = link
 
+    @property
+    def cheap(self) -> bool:  # type: ignore[override]  # read-only: it follows from the method
+        """True for gradients, which need few passes through the Module."""
+        return _METHODS[self.method].cheap
+
     def check(self) -> None:
         super().check()
         if not isinstance(self.method, str) or self.method not in _METHODS:
@@ -151,7 +159,7 @@ class CaptumAdapter(LinkedExplainer):
             warnings.filterwarnings("ignore", message="Setting (forward, )?backward hooks", category=UserWarning)
             if self.method in _DEEP_LIFT and self.model_.n_outputs > 1 and self.model_.output == "logit":
                 inputs, baselines = as_tensor(module, self.model_.schema.decode(Z)), options.pop("baselines")
-                return Attribution(deep_lift(module, inputs, baselines, self.link, options))
+                return Attribution(_deep_lift(module, inputs, baselines, self.link, options))
             method = getattr(captum.attr, self.method)(_explained(self.model_, self.link))
             for label in range(self.model_.n_outputs):
                 # the same random numbers for each class
@@ -196,6 +204,56 @@ def _explained(model: Model, link: Link) -> Any:
             return output if link == "logit" else self.sigmoid(output)
 
     return Explained().eval()
+
+
+def _deep_lift(module: Any, inputs: Any, baselines: Any, link: Link, options: dict[str, Any]) -> FloatArray:
+    """DeepLift's values for each of several classes ``(n, ..., c)`` of rows given as tensors, averaged over baselines.
+
+    captum has no rule for a softmax, so its values for probabilities do not add up. Its rules hold up to the logits:
+    the contributions ``C_kj`` of the features to logit k add up to its change, ``sum_j C_kj = dl_k``. The change of an
+    output ``f`` (a probability or its log-odds) is divided among the logits by the integral of its gradient along the
+    straight line from the baseline's logits to the row's,
+
+        w_k = int_0^1 df/dl_k (l0 + t dl) dt,   sum_k w_k dl_k = f(l0 + dl) - f(l0),
+
+    and the value of a feature is ``sum_k w_k C_kj``. For a function of one variable this is DeepLift's own rule.
+    """
+    import torch
+    from captum.attr import DeepLift
+
+    n, b = len(inputs), len(baselines)
+    rows = inputs.detach().repeat_interleave(b, dim=0).requires_grad_(True)
+    references = baselines.repeat(n, *(1 for _ in baselines.shape[1:]))
+    with torch.no_grad():
+        end, start = (module(part).cpu().double().numpy() for part in (rows, references))
+    lift = DeepLift(module)
+    parts = [
+        lift.attribute(rows, baselines=references, target=k, **options).detach().cpu().double().numpy()
+        for k in range(end.shape[1])
+    ]
+    values = np.einsum("bck,kb...->b...c", _shares(start, end, link), np.stack(parts))
+    return np.asarray(values.reshape(n, b, *values.shape[1:]).mean(axis=1))
+
+
+def _shares(start: FloatArray, end: FloatArray, link: Link) -> FloatArray:
+    """``w (b, c, k)``: the integrated derivative of output ``c`` by logit ``k``."""
+    places, weights = _quadrature()
+    logits = start[:, None] + places[:, None] * (end - start)[:, None]
+    own = np.eye(logits.shape[2])
+    if link == "identity":
+        p = softmax(logits, axis=2)
+        return np.asarray(
+            np.einsum("t,btc,ck->bck", weights, p, own) - np.einsum("t,btc,btk->bck", weights, p, p, optimize=True)
+        )
+    others = [softmax(np.where(itself > 0, -np.inf, logits), axis=2) for itself in own]
+    return np.asarray(own - np.stack([np.einsum("t,btk->bk", weights, q) for q in others], axis=1))
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    places, weights = np.polynomial.legendre.leggauss(_NODES)
+    return (places + 1) / 2, weights / 2
 
 
 @contextmanager

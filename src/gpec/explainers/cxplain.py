@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from gpec._validation import check_auto_count, check_choice, check_count
-from gpec.data.schema import column_moments
+from gpec.data._background import typical_row
+from gpec.data._scales import column_moments
 from gpec.errors import InputError, MissingExtraError, ModelCallError, ModelOutputError, ParameterTypeError
-from gpec.explainers._baseline import typical_row
 from gpec.explainers._cxplain_networks import MLP, Architecture, UNet, train
 from gpec.explainers.attribution import Attribution
 from gpec.explainers.base import Explainer
@@ -172,6 +172,9 @@ class CXPlain(Explainer):
         found = from_state(_Learned, state)
         self._center, self._scale, self.weights_ = found.center, found.scale, list(found.weights)
         self._build(found.missing)
+
+    def model_rows(self, Z: FloatArray) -> int:
+        return 0
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         shares = self._architecture.shares(self.weights_, self._inputs(Z))

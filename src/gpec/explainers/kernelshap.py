@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpec.explainers._coalitions import (
@@ -72,12 +70,12 @@ class KernelShap(CoalitionExplainer):
         super().bind(model, background)
         self._game = MaskedModel(self.outputs_of, background)
         d = background.shape[1]
-        self._budget = 2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples)
+        self._budget: float = 2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples)
         # otherwise it depends on the number of features in which the row differs from the background
         self.stochastic = False if d <= 60 and 2**d - 2 <= self._budget else None
 
     def model_rows(self, Z: FloatArray) -> int:
-        return self._game.enumeration_rows(Z, float(max(self._budget, 4 * Z.shape[1])) * len(self._game.rows))
+        return self._game.enumeration_rows(Z, max(self._budget, 4 * Z.shape[1]) * len(self._game.rows))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
@@ -91,40 +89,45 @@ class KernelShap(CoalitionExplainer):
             rng = stream(seed, "perturbations")
             for some, players in games(queue, i, others, share):
                 design = draw_design(players.shape[1], share, len(some), rng)
-                add = _Adder(game, some, players, design, answers[i], values[i], variance[i])
-                submit_games(queue, i, some, players, design.masks, add)
+                _submit_design(queue, i, answers[i], some, players, design, values[i], variance[i])
         queue.flush()
         return Attribution(values, variance, np.broadcast_to(game.base, answers.shape))
 
 
-@dataclass(frozen=True, eq=False)
-class _Adder:
-    """Solves some games from the values of their coalitions, and adds the result to the explained row's values."""
+def _submit_design(
+    queue: Queue,
+    row: int,
+    p: FloatArray,
+    references: IntArray,
+    players: IntArray,
+    design: Design,
+    values: FloatArray,
+    variance: FloatArray,
+) -> None:
+    """Add the weighted estimates from drawn coalitions, and their variance, to those of an explained row ``(d, c)``.
 
-    game: MaskedModel
-    references: IntArray
-    players: IntArray
-    design: Design
-    answer: FloatArray
-    values: FloatArray
-    variance: FloatArray
+    ``p (c,)`` is the model's answer to the row.
+    """
+    game = queue.game
 
-    def __call__(self, worth: FloatArray) -> None:
-        empty = self.game.answers[self.references]
-        found, spread = self.design.solve(worth, empty, np.broadcast_to(self.answer, empty.shape))
-        weight = self.game.weights[self.references][:, None, None]
-        np.add.at(self.values, self.players, weight * found)
-        np.add.at(self.variance, self.players, weight**2 * spread)
+    def use(worth: FloatArray) -> None:
+        empty = game.answers[references]
+        found, spread = design.solve(worth, empty, np.broadcast_to(p, empty.shape))
+        weight = game.weights[references][:, None, None]
+        np.add.at(values, players, weight * found)
+        np.add.at(variance, players, weight**2 * spread)
+
+    submit_games(queue, row, references, players, design.masks, use)
 
 
-def _split(differs: BoolArray, budget: int) -> tuple[IntArray, IntArray, int]:
+def _split(differs: BoolArray, budget: float) -> tuple[IntArray, IntArray, int]:
     """Background rows to enumerate, the others, and the number of coalitions for each of the others.
 
     ``differs (B, d)`` marks the features in which each differs; ``budget`` is the mean number of coalitions for each.
     """
     cost = enumeration_cost(differs)
     order = np.argsort(cost, kind="stable")
-    left, share = float(budget) * len(cost), 0.0
+    left, share = budget * len(cost), 0.0
     for place, b in enumerate(order):
         share = left / (len(cost) - place)
         if cost[b] > share:

@@ -14,7 +14,7 @@ from gpec.explainers.base import Explainer
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
-__all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "noise_variance", "observe"]
+__all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "n_runs", "noise_variance", "observe"]
 
 RESAMPLED = ("resample", "resample-paper")
 _NAMES = ("auto", *RESAMPLED, "none")
@@ -62,11 +62,11 @@ def observe(
     often as a stochastic one: two equal runs of a row can be a coincidence, and the number of runs must not depend on
     the other rows.
     """
-    repeats = _resampled(noise) and explainer.stochastic is not False
-    first = explainer.explain(Z, seed=seed, n_runs=n_resamples if repeats else 1, execution=execution)
+    runs_each = n_runs(explainer, noise, n_resamples)
+    first = explainer.explain(Z, seed=seed, n_runs=runs_each, execution=execution)
     if not _resampled(noise):
         return first
-    if not repeats:
+    if runs_each == 1:
         own = np.zeros_like(first.values) if first.variance is None else first.variance
         return Attribution(first.values, own, first.base_values)
     others = (explainer.explain(Z, seed=seed, run=run, execution=execution) for run in range(1, n_resamples))
@@ -76,6 +76,11 @@ def observe(
         return Attribution(first.values, np.where(same, 0.0, runs.var(axis=0)), first.base_values)
     mean, variance = runs.mean(axis=0), runs.var(axis=0, ddof=1) / n_resamples
     return Attribution(np.where(same, first.values, mean), np.where(same, 0.0, variance), first.base_values)
+
+
+def n_runs(explainer: Explainer, noise: Any, n_resamples: int) -> int:
+    """How often :func:`observe` runs the explainer on each row."""
+    return n_resamples if _resampled(noise) and explainer.stochastic is not False else 1
 
 
 def noise_variance(

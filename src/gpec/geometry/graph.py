@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import kmeans_plusplus
@@ -14,7 +14,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
-from gpec.geometry._distinct import distinct_points
 from gpec.runtime.blocks import Lazy, one_blas_thread
 from gpec.runtime.progress import Progress
 from gpec.runtime.randomness import make_seed, stream
@@ -25,10 +24,10 @@ __all__ = ["GeodesicGraph"]
 
 # Up to this many points, distances of all pairs; for more points, distances from this many landmarks.
 _AUTO_LANDMARKS = 1_250
+_COINCIDING = 1e-9  # of the spread: distinct sampled points are at least a thousand times further apart
 _ENTRIES_FOR_MEDIAN = 1_000_000  # the median of more distances is that of an evenly spaced part
 _MOST_LANDMARKS = 5_000
 _SOURCES = 64  # of shortest paths for each step of the progress bar
-_TREE_DIMENSIONS = 15  # in more dimensions, comparing all pairs is faster
 _SPANS = (1e-152, 1e152)  # squares of smaller or greater distances exceed double precision
 
 
@@ -134,7 +133,7 @@ class GeodesicGraph:
             check_count("n_landmarks", n_landmarks)
         seed = make_seed(random_state)
         centred = _centred(points)
-        first, multiplicity = distinct_points(centred)
+        first, multiplicity = _distinct_points(centred)
         points, centred = points[first], centred[first]
         J = len(points)
         wanted = min(J, _AUTO_LANDMARKS) if n_landmarks == "auto" else min(int(n_landmarks), J, _MOST_LANDMARKS)
@@ -215,15 +214,53 @@ def _centred(points: FloatArray) -> FloatArray:
     return np.asarray(centred)
 
 
+def _distinct_points(points: FloatArray) -> tuple[IntArray, IntArray]:
+    """Index of the first point of each group of coinciding points, in the order given, and the size of the group.
+
+    The spread is the 0.9 quantile of the nonzero distances from the median. So neither a few distant points nor many
+    copies at the median change it much.
+    """
+    radius = np.linalg.norm(points - np.median(points, axis=0), axis=1)
+    nonzero = radius[radius > 0]
+    if nonzero.size == 0:
+        return np.zeros(1, dtype=np.int64), np.array([len(points)], dtype=np.int64)
+    points = points / (_COINCIDING * float(np.quantile(nonzero, 0.9)))  # points coincide if their distance is at most 1
+    # Thousands of copies share a cell; the few groups in two neighbouring cells are then joined.
+    cells = np.rint(points) + 0.0  # no negative zeros
+    _, first, group = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+    near = _close_pairs(points[first])
+    if len(near):
+        n = len(first)
+        edges = coo_array((np.ones(len(near)), (near[:, 0], near[:, 1])), shape=(n, n))
+        group = connected_components(edges, directed=False)[1][group]
+    _, first, size = np.unique(group, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return first[order].astype(np.int64), size[order].astype(np.int64)
+
+
+def _close_pairs(points: FloatArray) -> IntArray:
+    """All pairs of points with a distance of at most 1; there are few.
+
+    Candidates are points whose projections on a line are close. Its direction has no rational ratios, so that distinct
+    points of whole numbers have distinct projections.
+    """
+    direction = np.cos(1.0 + np.arange(points.shape[1]))
+    shadow = points @ (direction / np.linalg.norm(direction))
+    order = np.argsort(shadow)
+    close = np.diff(shadow[order]) <= 1.0
+    candidates = order[np.append(close, False) | np.append(False, close)]
+    if len(candidates) == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    pairs = cKDTree(points[candidates]).query_pairs(1.0, output_type="ndarray")
+    return np.asarray(candidates[pairs], dtype=np.int64)
+
+
 def _neighbor_graph(points: FloatArray, k: int) -> csr_array:
     """Edges to the ``k`` nearest other points, in both directions. Points are distinct, so no edge has length 0."""
-    J, D = points.shape
+    J = len(points)
     if k == 0:
         return csr_array((J, J), dtype=np.float64)
-    if D <= _TREE_DIMENSIONS:  # the nearest is the point itself
-        lengths, others = (found[:, 1:] for found in cKDTree(points).query(points, k + 1))
-    else:
-        lengths, others = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points).kneighbors()
+    lengths, others = NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
     # Distances of nearly equal points can round to 0, which csgraph treats as no edge.
     lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
     edges = csr_array((lengths.ravel(), others.ravel(), np.arange(0, J * k + 1, k)), shape=(J, J))

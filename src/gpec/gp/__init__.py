@@ -5,7 +5,7 @@ from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.learning import learn_kernel
 from gpec.gp.lowrank import LowRankPosterior
-from gpec.gp.posterior import ExactPosterior, LeaveOneOut, Posterior, Prediction
+from gpec.gp.posterior import ExactPosterior, LeaveOneOut, PairPosterior, Posterior, Prediction
 from gpec.gp.tasks import TaskPosterior, Tasks, check_task_kernel, make_task_posterior
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ExactPosterior",
     "LeaveOneOut",
     "LowRankPosterior",
+    "PairPosterior",
     "Parameters",
     "Posterior",
     "Prediction",

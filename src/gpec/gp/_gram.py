@@ -16,8 +16,6 @@ from gpec.kernels.base import Crosses, symmetric
 from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Covariances", "CrossCovariance", "Gram", "LowRankGram", "Spectrum", "cross_covariances", "feature_grams"]
-
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
@@ -42,19 +40,28 @@ class Covariances:
 
     def __init__(self, kernel: Kernel, rows: Rows, features: Sequence[int | None]) -> None:
         self.kernel, self.rows, self.features = kernel, rows, tuple(features)
+        self._next: Iterator[tuple[int | None, FloatArray]] = iter(())
 
     @Lazy
     def cross(self) -> Crosses:
         """Function of rows ``x`` that gives ``k(x, X)`` and ``k(x, x)`` of each feature in turn."""
         return self.kernel.crosses_to(self.rows, self.features)
 
-    @Lazy
-    def matrices(self) -> list[FloatArray]:
-        """``k(X, X)`` of each feature."""
-        return [symmetric(*pair) for pair in self.cross(self.rows)]
+    def matrices(self) -> Iterator[FloatArray]:
+        """``k(X, X)`` of each feature in turn."""
+        return (symmetric(*pair) for pair in self.cross(self.rows))
+
+    def matrix(self, feature: int | None) -> FloatArray:
+        """``k(X, X)`` of one feature; features asked for in order share what all need."""
+        while True:
+            for own, K in self._next:
+                if own == feature:
+                    self._next = iter(()) if own == self.features[-1] else self._next
+                    return K
+            self._next = zip(self.features, self.matrices(), strict=True)
 
     def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
-        return {name: value for name, value in vars(self).items() if name != "cross"}
+        return {**{name: value for name, value in vars(self).items() if name != "cross"}, "_next": iter(())}
 
 
 class Gram:
@@ -75,12 +82,12 @@ class Gram:
     def of_matrix(cls, K: FloatArray) -> Gram:
         """A Gram matrix without its kernel and rows."""
         gram = cls.__new__(cls)
-        vars(gram)["matrix"] = K
+        vars(gram).update(matrix=K, feature=None)
         return gram
 
     @Lazy
     def matrix(self) -> FloatArray:
-        return self.covariances.matrices[self.covariances.features.index(self.feature)]
+        return self.covariances.matrix(self.feature)
 
     @Lazy
     def spectrum(self) -> Spectrum:
@@ -97,7 +104,10 @@ class Gram:
         return float(values.max())
 
     def forget(self) -> None:
-        """Free memory that only conditioning on attributions needs; here there is none."""
+        """Free what is computed again when it is needed: a matrix for each feature takes much memory."""
+        if self.feature is not None:
+            for name in ("matrix", "spectrum"):
+                vars(self).pop(name, None)
 
 
 class LowRankGram(Gram):

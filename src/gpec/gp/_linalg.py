@@ -18,7 +18,6 @@ to any of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,19 +28,6 @@ from gpec.errors import NumericalError
 from gpec.gp._gram import CrossCovariance, LowRankGram, Spectrum
 from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray
-
-__all__ = [
-    "Cholesky",
-    "Covariance",
-    "FlatMean",
-    "JointFlatMean",
-    "Kronecker",
-    "LowRankCholesky",
-    "LowRankSpectral",
-    "PairPosterior",
-    "Spectral",
-    "VarianceFactor",
-]
 
 
 class VarianceFactor:
@@ -68,17 +54,6 @@ class VarianceFactor:
             for (sign, V), (_, W) in zip(self.parts, other.parts, strict=True)
         ]
         return np.asarray(sum(products))
-
-
-@dataclass(frozen=True, eq=False)
-class PairPosterior:
-    """Latent posterior at rows ``(n, d)``, at ``K`` rows similar to each ``(n, K, d)``, and between them."""
-
-    mean: FloatArray
-    similar_mean: FloatArray
-    variance: FloatArray
-    similar_variance: FloatArray
-    covariance: FloatArray  # of a row with each similar one
 
 
 class Covariance(ABC):
@@ -218,11 +193,11 @@ class LowRankSpectral(_LowRank):
 
 
 class LowRankCholesky(_LowRank):
-    """Noise ``h (N, 1)`` of its own at each row, ``S = R R'``."""
+    """Noise ``h (N,)`` of its own at each row, ``S = R R'``."""
 
     def __init__(self, gram: LowRankGram, h: FloatArray) -> None:
-        super().__init__(gram, h)
-        self.R = cholesky(np.eye(len(gram.values)) + gram.Z.T @ (gram.Z / h), lower=True)
+        super().__init__(gram, h[:, None])
+        self.R = cholesky(np.eye(len(gram.values)) + gram.Z.T @ (gram.Z / self.h), lower=True)
 
     def weights(self, v: FloatArray) -> FloatArray:
         return np.asarray(cho_solve((self.R, True), self.gram.Z.T @ (v / self.h)))

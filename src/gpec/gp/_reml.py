@@ -15,8 +15,6 @@ from gpec.gp._gram import Spectrum
 from gpec.gp._linalg import FlatMean, Spectral
 from gpec.typing import FloatArray
 
-__all__ = ["LEAST_NUGGET", "EqualNoiseREML", "REMLTerms", "VaryingNoiseREML"]
-
 # Without a nugget, the jitter would determine the scale of a deterministic explainer.
 LEAST_NUGGET = 1e-6
 _LARGEST_NUGGET = 1e4

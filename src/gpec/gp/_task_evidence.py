@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import comb, log
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import squareform
-from scipy.special import gammaln
 
 from gpec.gp._gram import Gram
 from gpec.gp._linalg import FlatMean, Kronecker, Spectral
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.typing import FloatArray, IntArray
-
-__all__ = ["JointEvidence", "Learned", "learn_matrix", "mix", "penalty_of_parameter"]
 
 _MOST_PARTITIONS = 12
 _MOST_FACTORS = 5
@@ -127,8 +125,8 @@ def _partitions(C: FloatArray, of_parameter: float) -> Iterable[Learned]:
         labels = fcluster(tree, n_clusters, "maxclust")
         clusters = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         clusters = [cluster for cluster in clusters if len(cluster) > 1]
-        choices = sum(_log_binomial(d, len(cluster)) + (len(cluster) - 1) * np.log(2) for cluster in clusters)
-        yield Learned(_blocks(C, clusters), len(clusters) * of_parameter + float(choices))
+        choices = sum(log(comb(d, len(cluster))) + (len(cluster) - 1) * log(2) for cluster in clusters)
+        yield Learned(_blocks(C, clusters), len(clusters) * of_parameter + choices)
 
 
 def _blocks(C: FloatArray, clusters: list[IntArray]) -> FloatArray:
@@ -160,7 +158,3 @@ def _factors(C: FloatArray, of_parameter: float) -> Iterable[Learned]:
         T = loadings @ loadings.T
         np.fill_diagonal(T, 1.0)
         yield Learned(T, (rank * d - rank * (rank - 1) // 2) * of_parameter)
-
-
-def _log_binomial(n: int, k: int) -> float:
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

@@ -15,10 +15,11 @@ from gpec.kernels import Kernel
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray
 
-__all__ = ["make_posterior"]
+__all__ = ["LARGEST_RANK", "make_posterior"]
 
+LARGEST_RANK = 4_096
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
-_DENSE_NUMBERS = 1.5e8  # entries of the matrices of a kernel that differs by feature
+_NUMBERS = 1.5e8  # in the factors that are kept for all features and outputs: 1.2 GB
 _EVIDENCE_ROWS = 1_000  # explained rows from which scales and nuggets are learned
 _EVIDENCE_ROWS_BY_FEATURE = 500  # the same if each feature needs its own eigendecomposition
 
@@ -31,16 +32,19 @@ def make_posterior(
     output_scale: float | Literal["evidence"],
     seed: int,
     parameters: Parameters | None = None,
+    n_outputs: int = 1,
 ) -> Posterior:
     """The posterior given attributions ``Y (N, d)`` of noise variance ``U`` at the rows ``X``.
 
     Scales and nuggets are learned from at most 1,000 rows (500 if the kernel differs by feature), unless they are
-    given. Learning and posterior share the kernel matrices. With more than 3,000 rows, or if the matrices of a kernel
-    that differs by feature would take more than about a gigabyte, the posterior is of low rank.
+    given. With more than 3,000 rows, or if the factors of all features and ``n_outputs`` would take more than 1.2 GB,
+    the posterior is of low rank; its rank is bounded so that it takes no more either.
     """
     rows, (N, d) = Rows.of(X), Y.shape
     by_feature = kernel.varies_by_feature
-    dense = N <= _DENSE_ROWS and (not by_feature or N * N * d <= _DENSE_NUMBERS)
+    # each feature has factors of its own, with noise and without, or only if its noise varies
+    factors = n_outputs * (d * (1 + bool(U.any())) if by_feature else int((np.ptp(U, axis=0) > 0).sum()))
+    dense = N <= _DENSE_ROWS and N * N * factors <= _NUMBERS
     grams = feature_grams(kernel, rows, d)
     if parameters is None and not isinstance(output_scale, str):
         parameters = fixed_parameters(float(output_scale), d)
@@ -51,4 +55,6 @@ def make_posterior(
         parameters = fit_parameters(sample, Y[some], U[some], average=True)
     if dense:
         return ExactPosterior(kernel, rows, Y, U, parameters, grams=grams)
-    return LowRankPosterior(kernel, rows, Y, U, parameters, seed=derived_seed(seed, "posterior pivots"))
+    max_rank = int(min(LARGEST_RANK, np.sqrt(_NUMBERS / (2 * max(factors, 1)))))  # two matrices take a factor's place
+    pivots = derived_seed(seed, "posterior pivots")
+    return LowRankPosterior(kernel, rows, Y, U, parameters, seed=pivots, max_rank=max_rank)

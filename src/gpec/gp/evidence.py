@@ -97,6 +97,7 @@ def fit_parameters(
         # equal columns are fitted once: pixels of a superpixel that all images share, or channels of one pixel
         _, first, copies = np.unique(np.concatenate((y, u)), axis=1, return_index=True, return_inverse=True)
         s, g = _scale_and_nugget(gram, y[:, first], u[:, first], average)
+        gram.forget()
         scale[varies], nugget[varies] = s[copies.ravel()] * spread[varies] ** 2, g[copies.ravel()]
     return Parameters(scale, nugget, free_mean=True)
 

@@ -23,7 +23,7 @@ from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, REMLTerms
 from gpec.gp.evidence import spread_of
 from gpec.kernels import Kernel, Matern
 from gpec.kernels.weg import settle
-from gpec.typing import BoolArray, FloatArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Objective", "each_feature", "learn_kernel", "moves"]
 
@@ -177,31 +177,24 @@ def learn_kernel(
         few = evenly_spaced(len(varies), _FEATURES)
         y, u, varies = y[:, few], u[:, few], varies[few]
     sample = _Sample(rows, y, u, kernel.distances(rows))
-    return settle(_learn_for_all(kernel, sample, varies, Y.shape[1], output_scale, start))
+    return settle(_learn_for_all(kernel, sample, varies, output_scale, start))
 
 
 def _learn_for_all(
-    kernel: Kernel,
-    sample: _Sample,
-    varies: Any,
-    d: int,
-    output_scale: float | Literal["evidence"],
-    start: Kernel | None,
+    kernel: Kernel, sample: _Sample, varies: IntArray, output_scale: float | Literal["evidence"], start: Kernel | None
 ) -> Kernel:
     """The parameters of a kernel, where each feature has its best scale and nugget, or the given scale."""
     free_scale, noise, bounds = isinstance(output_scale, str), sample.u.mean(axis=0), kernel.bounds
     scale = np.array([np.nan if free_scale else float(output_scale)])
-    groups: list[tuple[Any, int | None]] = [(np.arange(d), None)]
-    if kernel.varies_by_feature:
-        groups = [([f], f) for f in range(d)]
+    features = varies.tolist() if kernel.varies_by_feature else [None]
 
     def objective_of(kernel: Kernel, some: _Sample) -> Objective:
         varying = moves(some.y) if free_scale else np.ones(len(varies), dtype=np.bool_)
 
         def objective(theta: FloatArray, gradient: bool = True) -> tuple[float, FloatArray]:
             tried, total, slope = kernel.with_theta(theta), 0.0, np.zeros(len(theta))
-            for features, feature in groups:
-                own = np.flatnonzero(np.isin(varies, features) & varying)
+            for feature in features:
+                own = np.flatnonzero(varying if feature is None else varying & (varies == feature))
                 if len(own):
                     at: Any = (some.rows, (feature,), some.distances)
                     K, pull = tried.grams_pullback(*at) if gradient else (tried.grams(*at), None)

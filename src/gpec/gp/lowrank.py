@@ -71,12 +71,7 @@ class LowRankPosterior(Posterior):
         return super()._group(features, LowRankGram(gram, *_features(gram, self.tolerance, self.max_rank, rng)))
 
     def _conditioned(self, features: IntArray, gram: Any, h: FloatArray) -> Conditioned:
-        found = independent(
-            h,
-            self.parameters.free_mean,
-            lambda h: LowRankSpectral(gram, h),
-            lambda h: LowRankCholesky(gram, h[:, None]),
-        )
+        found = independent(gram, h, self.parameters.free_mean, LowRankSpectral, LowRankCholesky)
         for _, P in found:
             P.prepare()
         return found

@@ -5,7 +5,7 @@ For one feature, with ``A = K + diag(h)`` in units of the output scale ``s`` and
     V(x) / s = k(x, x) + g - k(x, X) A^-1 k(X, x) + (1 - 1' A^-1 k(X, x))^2 / (1' A^-1 1),
 
 where the last term is the uncertainty of the constant mean (absent when the mean is fixed at 0). ``V`` has two
-parts. The boundary part is ``V`` with ``u = 0`` at the same parameters. The noise part is the difference, which is
+parts. The model's part is ``V`` with ``u = 0`` at the same parameters. The noise part is the difference, which is
 never negative. ``FlatMean`` of :mod:`gpec.gp._linalg` integrates the mean out.
 """
 
@@ -22,12 +22,12 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
 from gpec.gp._gram import Covariances, CrossCovariance, Gram, cross_covariances, feature_grams
-from gpec.gp._linalg import Cholesky, Covariance, FlatMean, PairPosterior, Spectral, VarianceFactor
+from gpec.gp._linalg import Cholesky, Covariance, FlatMean, Spectral, VarianceFactor
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "Posterior", "Prediction", "independent"]
+__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "PairPosterior", "Posterior", "Prediction", "independent"]
 
 JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)
@@ -43,13 +43,13 @@ class Prediction:
     """Posterior at some rows; all arrays ``(n, d)``, or ``(n, d, c)`` for several outputs."""
 
     mean: FloatArray
-    boundary_variance: FloatArray
+    model_variance: FloatArray
     noise_variance: FloatArray
     clamped: IntArray  # for each row, how many variances were negative by rounding
 
     @property
     def variance(self) -> FloatArray:
-        return self.boundary_variance + self.noise_variance
+        return self.model_variance + self.noise_variance
 
     @property
     def n_clamped(self) -> int:
@@ -65,6 +65,17 @@ class LeaveOneOut:
 
     residual: FloatArray
     variance: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PairPosterior:
+    """Latent posterior at rows ``(n, d)``, at ``K`` rows similar to each ``(n, K, d)``, and between them."""
+
+    mean: FloatArray
+    similar_mean: FloatArray
+    variance: FloatArray
+    similar_variance: FloatArray
+    covariance: FloatArray  # of a row with each similar one
 
 
 @dataclass(eq=False)
@@ -166,7 +177,6 @@ class Posterior(ABC):
         self._noisy = np.asarray(U.any(axis=0))
         with np.errstate(divide="ignore", over="ignore"):
             self._flat_noise = 1.0 / (1.0 / U).sum(axis=0)  # variance of the mean of attributions that do not vary
-        # matrices that were computed before are used again
         grams = feature_grams(kernel, self.rows, Y.shape[1]) if grams is None else grams
         self._groups = [self._group(features, gram) for features, gram in grams]
         self._order = np.argsort(np.concatenate([group.features for group in self._groups]))
@@ -206,14 +216,14 @@ class Posterior(ABC):
         mean, prior, noise_free, reduction = self._collect(
             group.predict(cross) for group, cross in self._crosses(Rows.of(X))
         )
-        boundary, clamped = self._variance(prior, noise_free)
-        noise = np.zeros_like(boundary)
+        of_model, clamped = self._variance(prior, noise_free)
+        noise = np.zeros_like(of_model)
         if self._noisy.any():
             total, clamped_with_noise = self._variance(prior, reduction)
-            noise = np.where(self._noisy, np.maximum(total - boundary, 0.0), 0.0)
+            noise = np.where(self._noisy, np.maximum(total - of_model, 0.0), 0.0)
             clamped = clamped + clamped_with_noise
         return Prediction(
-            self._in_units(mean), self._scaled(boundary, 0.0), self._scaled(noise, self._flat_noise), clamped
+            self._in_units(mean), self._scaled(of_model, 0.0), self._scaled(noise, self._flat_noise), clamped
         )
 
     def covariance(self, X: Any) -> FloatArray:
@@ -222,7 +232,7 @@ class Posterior(ABC):
         With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
         """
         rows, parts = Rows.of(X), []
-        between = Covariances(self.kernel, rows, self._features).matrices
+        between = Covariances(self.kernel, rows, self._features).matrices()
         for (group, cross), K in zip(self._crosses(rows), between, strict=True):
             parts.append(np.stack([K - group.factor(cross, f).matrix() for f in range(len(group.features))], axis=-1))
         return self._scaled(self._gather(parts), self._flat_noise)  # a flat feature is one unknown constant
@@ -303,23 +313,20 @@ def _variance_of_others(U: FloatArray) -> FloatArray:
 
 
 def independent(
-    h: FloatArray,
-    free_mean: bool,
-    equal: Callable[[FloatArray], Covariance],
-    varying: Callable[[FloatArray], Covariance],
+    gram: Any, h: FloatArray, free_mean: bool, equal: Callable[..., Covariance], varying: Callable[..., Covariance]
 ) -> Conditioned:
-    """Features that do not depend on each other, with noise ``h (N, d)``.
+    """Features that share a Gram matrix and do not depend on each other, with noise ``h (N, d)``.
 
     Those whose noise is the same at all rows share eigenvectors; the others take one Cholesky factor for each distinct
     column of ``h``.
     """
     same = np.ptp(h, axis=0) == 0
     shared, others = np.flatnonzero(same), np.flatnonzero(~same)
-    found = [(shared, FlatMean(equal(h[0, shared]), free_mean))] if len(shared) else []
+    found = [(shared, FlatMean(equal(gram, h[0, shared]), free_mean))] if len(shared) else []
     if len(others):
         _, first, label = np.unique(h[:, others], axis=1, return_index=True, return_inverse=True)
         for i, column in enumerate(first):
-            found.append((others[label.ravel() == i], FlatMean(varying(h[:, others[column]]), free_mean)))
+            found.append((others[label.ravel() == i], FlatMean(varying(gram, h[:, others[column]]), free_mean)))
     return found
 
 
@@ -327,13 +334,13 @@ class ExactPosterior(Posterior):
     """Exact posterior from the dense kernel matrix."""
 
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
-        K, free_mean = gram.matrix, self.parameters.free_mean
+        free_mean = self.parameters.free_mean
         if gram.feature is None:
-            equal, varying = lambda h: Spectral(gram.spectrum, h), lambda h: Cholesky(K, h)
-            return independent(h, free_mean, equal, varying)
-        if len(K) > _EXACT_VARIANCES:
+            equal, varying = lambda gram, h: Spectral(gram.spectrum, h), lambda gram, h: Cholesky(gram.matrix, h)
+            return independent(gram, h, free_mean, equal, varying)
+        if len(h) > _EXACT_VARIANCES:
             return [(np.array([0]), _VariancesOfFew(gram, h[:, 0], free_mean))]
-        return [(np.array([0]), FlatMean(Cholesky(K, h[:, 0]), free_mean))]
+        return [(np.array([0]), FlatMean(Cholesky(gram.matrix, h[:, 0]), free_mean))]
 
 
 class _VariancesOfFew(FlatMean):

@@ -1,24 +1,26 @@
-"""Intervals: rules, conformal calibration, and the certainty of signs and ranks."""
+"""Intervals: rules, conformal calibration, and how firm signs and ranks are."""
 
 from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
 from gpec.intervals.normalizer import ResidualNormalizer
+from gpec.intervals.order_statistics import AllExplained, BoundsOnly, draws_needed
 from gpec.intervals.protocol import Explained
 from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value
 from gpec.intervals.trust import (
+    SIGN_LEVELS,
     SIGN_WORDS,
     firm_share,
-    firm_share_of,
+    firmness,
     half_width_of_mean,
     rank_certainty,
-    row_levels,
     sign_certainty,
-    trust_levels,
     trust_words,
-    words_of,
 )
 
 __all__ = [
+    "SIGN_LEVELS",
     "SIGN_WORDS",
+    "AllExplained",
+    "BoundsOnly",
     "Calibration",
     "ConformityScores",
     "Explained",
@@ -27,14 +29,12 @@ __all__ = [
     "ResidualNormalizer",
     "SimilarRows",
     "Value",
+    "draws_needed",
     "firm_share",
-    "firm_share_of",
+    "firmness",
     "half_width_of_mean",
     "rank_certainty",
-    "row_levels",
     "rows_needed",
     "sign_certainty",
-    "trust_levels",
     "trust_words",
-    "words_of",
 ]

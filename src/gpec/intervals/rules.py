@@ -19,10 +19,11 @@ __all__ = ["IntervalRule", "Latent", "SimilarRows", "Value"]
 
 _BISECTIONS = 60
 _USUAL = 0.95  # the level at which certainties agree with the intervals
+_EACH = "holds for each feature, not for all at once"
 _LEAST_STD = 1e-12  # of the largest, below which a deviation is rounding
 
 
-class IntervalRule(Tagged, ABC, tag="promise"):
+class IntervalRule(Tagged, ABC, tag="kind"):
     """Rule that turns values and variances into bounds. An :class:`~gpec.Explanation` holds one.
 
     A rule that keeps arrays with the axes of the explanation is a dataclass, whose fields files hold (see
@@ -30,18 +31,41 @@ class IntervalRule(Tagged, ABC, tag="promise"):
     """
 
     promise: ClassVar[str]
+    kind: ClassVar[str]  # the name in files; the promise, unless another rule has it
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "promise" in vars(cls) and "kind" not in vars(cls):
+            cls.kind = cls.promise
+        super().__init_subclass__(**options)
 
     @abstractmethod
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound of each value at a level."""
 
     def statement(self, level: float) -> str:
-        """What the interval promises and how that was checked, in one sentence."""
+        """What the interval promises and how that was checked, in plain sentences."""
         return f"The {level_text(level)} interval comes from the rule '{self.promise}'."
+
+    def attainable(self, level: float) -> float:
+        """The level itself, or the highest that the rule has bounds for."""
+        return level
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The attributions that the interval is about: a mixture of normals, means and deviations ``(*axes, K)``."""
         return values[..., None], std[..., None]
+
+    def sign_certainty(self, values: FloatArray, std: FloatArray) -> FloatArray:
+        """Probability that the attributions have the sign of the values; 0.5 where the value is 0."""
+        mean, deviation = self.others(values, std)
+        side = np.sign(values)[..., None] * mean
+        same = np.where(deviation > 0, ndtr(side / np.where(deviation > 0, deviation, 1.0)), (side > 0) * 1.0)
+        return np.asarray(np.where(values == 0, 0.5, same.mean(axis=-1)))
+
+    def bounds_of_sum(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the sum along the first axis: an estimate, for features independent within a similar row."""
+        mean, deviation = self.others(values, std)
+        value, spread = values.sum(axis=0), np.sqrt((deviation**2).sum(axis=0))
+        return _around(value, mixture_quantile(mean.sum(axis=0) - value[..., None], spread, level))
 
     def select(self, cut: tuple[Any, ...]) -> IntervalRule:
         """The rule for a part of the explanation."""
@@ -69,8 +93,8 @@ class Latent(IntervalRule):
 
     def statement(self, level: float) -> str:
         return (
-            f"The {level_text(level)} interval is that of the latent explanation, as in the paper: it shows where "
-            "explanations are uncertain, but promises no coverage."
+            f"The {level_text(level)} interval is that of the paper: it shows where explanations are uncertain, but "
+            "promises no coverage."
         )
 
 
@@ -108,23 +132,26 @@ class _Calibrated(IntervalRule):
         found = scores.quantile(level)
         return found[None] if self.of_rows else found
 
+    def attainable(self, level: float) -> float:
+        if self.scores is None or not self.scores.fresh:
+            return level
+        return min(level, self.scores.highest_level)
+
     def _usual(self) -> float:
         """The level at which certainties agree with the intervals: 95%, or the highest level of the scores."""
         return _USUAL if self.scores is None else min(_USUAL, self.scores.highest_level)
 
     def checked(self, level: float) -> str:
-        """How the promise was checked, as the end of a sentence."""
+        """How the promise was checked, in plain sentences."""
         if self.scores is None:
-            return "not checked yet (uncalibrated): call calibrate"
+            return "Not checked yet (uncalibrated): call calibrate."
         n = len(self.scores)
         if self.scores.fresh:
             self.scores.quantile(level)  # with too few rows there is no interval at this level
-            return (
-                f"calibrated on {n} rows not used in fit; holds for each feature, not for all at once (split conformal)"
-            )
+            return f"Checked on {n:,} rows not used in fitting; {_EACH}."
         if not self.scores.suffice(level):
-            return f"uncalibrated at this level, which needs {rows_needed(level)} rows; there are {n}"
-        return f"approximate: checked on {n} rows that were explained in fit; call calibrate to make it exact"
+            return f"Not checked at this level (uncalibrated): that needs {rows_needed(level)} rows; there are {n}."
+        return f"Checked approximately, on {n:,} rows used in fitting: call calibrate to make it exact. It {_EACH}."
 
     def select(self, cut: tuple[Any, ...]) -> Self:
         scores, of_rows = self.scores, self.of_rows
@@ -153,7 +180,7 @@ class SimilarRows(_Calibrated):
     scores : ConformityScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str
-        What a similar row is.
+        What a similar row is; see :attr:`gpec.similar.SimilaritySampler.phrase`.
     """
 
     promise = "similar rows"
@@ -196,8 +223,8 @@ class SimilarRows(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"Take a row and a similar one ({self.phrase}): in {level_text(level)} of cases the similar row's "
-            f"attribution lies inside the row's interval; {self.checked(level)}."
+            f"Take a row and {self.phrase}: in {level_text(level)} of cases the second row's attribution lies inside "
+            f"the first row's interval. {self.checked(level)}"
         )
 
     def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> SimilarRows:
@@ -224,8 +251,8 @@ class Value(_Calibrated):
 
     def statement(self, level: float) -> str:
         return (
-            f"If the explainer were run, its answer would lie inside the interval for {level_text(level)} of rows; "
-            f"{self.checked(level)}."
+            f"If the explainer were run, its answer would lie inside the interval for {level_text(level)} of rows. "
+            f"{self.checked(level)}"
         )
 
     def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Value:

@@ -1,16 +1,12 @@
 """What an explanation's uncertainty means for its reader.
 
-An interval is about other attributions than the one shown: those of similar rows, or what the explainer would answer.
-The interval's rule gives them as a mixture of normals; certainties are probabilities under it. The sentence that states
-what an interval promises is in :mod:`gpec.intervals.rules`.
+A sign is firm, likely or unclear by the intervals alone. Certainties are probabilities under the mixture of normals
+that the interval's rule gives. The sentence that states what an interval promises is in :mod:`gpec.intervals.rules`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import t
 
 from gpec._validation import check_count
@@ -20,26 +16,62 @@ from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
 __all__ = [
+    "SHOWN_WORDS",
+    "SIGN_LEVELS",
     "SIGN_WORDS",
     "firm_share",
-    "firm_share_of",
+    "firmness",
     "half_width_of_mean",
     "rank_certainty",
-    "row_levels",
+    "shown_words",
     "sign_certainty",
-    "trust_levels",
     "trust_words",
-    "words_of",
 ]
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 
-# Certainty of the sign from which a word applies.
-_FIRM, _LIKELY = 0.975, 0.84
-_HOLDS, _TURNS = 0.975, 0.5  # firm share of a row
-SIGN_WORDS = ("firm", "likely", "unclear")
+SIGN_LEVELS = {"firm": 0.95, "likely": 0.80}  # of the interval that lies on one side of zero
+SIGN_WORDS = (*SIGN_LEVELS, "unclear")
+SHOWN_WORDS = (*SIGN_WORDS, "none")
+_ROUNDING = 1e-9  # of levels
 _DRAWS = 320  # of the attributions of a row, divided among its similar rows
 _NUMBERS = 4_000_000  # drawn at once
+
+
+def firmness(explanation: Explained) -> Words:
+    """A word for the sign of each attribution: "firm", "likely" or "unclear"; same axes as the values.
+
+    A sign is firm if the 95% interval lies on one side of zero, likely if the 80% interval does, else unclear. An
+    interval that touches zero is on no side. So an attribution that is exactly 0, as that of a feature the model never
+    uses, has an unclear sign; it adds nothing to the row's firm share. Where calibration rows or draws are too few for
+    the 95% interval no sign is firm, and where they are too few for the 80% interval none is likely.
+    """
+    sides = []
+    for level in SIGN_LEVELS.values():
+        attainable = explanation.rule.attainable(level)
+        lower, upper = explanation.interval(attainable)
+        sides.append(((lower > 0) | (upper < 0)) & (attainable > level - _ROUNDING))
+    return np.select(sides, SIGN_WORDS[:2], SIGN_WORDS[2]).astype(object)
+
+
+trust_words = firmness  # its earlier name
+
+
+def shown_words(explanation: Explained) -> Words:
+    """:func:`firmness` for tables: "none" where an attribution and its interval are exactly 0."""
+    lower, upper = explanation.interval()
+    return np.where((lower == 0) & (upper == 0), SHOWN_WORDS[-1], firmness(explanation))
+
+
+def firm_share(explanation: Explained) -> FloatArray:
+    """Share of a row's attribution, by size, that comes from features with a firm sign: ``(n,)`` or ``(n, c)``.
+
+    It is 1 where all attributions are 0.
+    """
+    axis, size = _feature_axis(explanation, "firm_share"), np.abs(explanation.values)
+    firm = np.where(firmness(explanation) == "firm", size, 0.0).sum(axis=axis)
+    total = size.sum(axis=axis)
+    return np.asarray(np.divide(firm, total, out=np.ones_like(total), where=total > 0))
 
 
 def sign_certainty(explanation: Explained) -> FloatArray:
@@ -48,11 +80,7 @@ def sign_certainty(explanation: Explained) -> FloatArray:
     For similar rows it is the share of them, as predicted, whose attribution has the same sign. A value of 0 has no
     sign: its certainty is 0.5.
     """
-    values = explanation.values
-    mean, deviation = explanation.rule.others(values, explanation.std)
-    side = np.sign(values)[..., None] * mean
-    same = np.where(deviation > 0, ndtr(side / np.where(deviation > 0, deviation, 1.0)), (side > 0) * 1.0)
-    return np.asarray(np.where(values == 0, 0.5, same.mean(axis=-1)))
+    return explanation.rule.sign_certainty(explanation.values, explanation.std)
 
 
 def rank_certainty(explanation: Explained, k: int) -> FloatArray:
@@ -60,9 +88,7 @@ def rank_certainty(explanation: Explained, k: int) -> FloatArray:
 
     Features are drawn independently, and each similar row equally often.
     """
-    if "feature" not in explanation.axes:
-        raise InputError("rank_certainty needs all features of a row; select them with e[row].")
-    axis = explanation.axes.index("feature")
+    axis = _feature_axis(explanation, "rank_certainty")
     d = explanation.values.shape[axis]
     if check_count("k", k) > d:
         raise InputError(f"k={k} must be at most the number of features, {d}.")
@@ -82,36 +108,6 @@ def rank_certainty(explanation: Explained, k: int) -> FloatArray:
     return np.asarray(np.moveaxis(share.reshape(*shape, d), -1, axis))
 
 
-def trust_words(explanation: Explained) -> Words:
-    """A word for each attribution: "firm" (its sign is 97.5% certain), "likely" (84%) or "unclear"."""
-    return words_of(sign_certainty(explanation))
-
-
-def words_of(certainty: FloatArray, words: tuple[str, str, str] = SIGN_WORDS) -> Words:
-    """The word for each certainty of a sign."""
-    return _graded(certainty, _FIRM, _LIKELY, words)
-
-
-def _graded(x: FloatArray, first: Any, second: Any, words: tuple[str, str, str] = ("high", "medium", "low")) -> Words:
-    return np.where(x >= first, words[0], np.where(x >= second, words[1], words[2])).astype(object)
-
-
-def trust_levels(explanation: Explained, reference: Explained | None = None) -> Words:
-    """How far each attribution can be trusted: "high", "medium" or "low".
-
-    By the certainty of its sign (97.5% and 84%), or, with a reference, by whether its interval is among the narrowest,
-    the middle or the widest third of the reference's intervals of that feature (as in the paper's case study).
-    """
-    if reference is None:
-        return _graded(sign_certainty(explanation), _FIRM, _LIKELY)
-    if reference.axes[:1] != ("row",) or list(np.ravel(reference.feature_names)) != list(
-        np.ravel(explanation.feature_names)
-    ):
-        raise InputError("The reference must be an explanation of several rows with the same features.")
-    narrow, wide = np.quantile(reference.width, [1 / 3, 2 / 3], axis=0)
-    return _graded(-explanation.width, -narrow, -wide)
-
-
 def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -> FloatArray:
     """Half of the width of an interval for the mean size of attributions over rows like these ``n``.
 
@@ -123,20 +119,7 @@ def half_width_of_mean(size: FloatArray, half_width: FloatArray, level: float) -
     return np.asarray(t.isf(tail, n - 1) * np.sqrt((size.var(axis=0, ddof=1) + own) / n))
 
 
-def firm_share(explanation: Explained) -> FloatArray:
-    """Share of a row's total attribution that comes from features with a firm sign, ``(n,)`` or ``(n, c)``."""
-    return firm_share_of(explanation, sign_certainty(explanation))
-
-
-def row_levels(share: FloatArray) -> Words:
-    """How far each row can be trusted, by its firm share: "high" from 97.5% on, "low" below 50%, else "medium"."""
-    return _graded(share, _HOLDS, _TURNS)
-
-
-def firm_share_of(explanation: Explained, certainty: FloatArray) -> FloatArray:
-    """:func:`firm_share` from known certainties of the signs."""
-    axis = explanation.axes.index("feature")
-    size = np.abs(explanation.values)
-    firm = np.where(certainty >= _FIRM, size, 0.0).sum(axis=axis)
-    total = size.sum(axis=axis)
-    return np.asarray(np.divide(firm, total, out=np.ones_like(total), where=total > 0))
+def _feature_axis(explanation: Explained, name: str) -> int:
+    if "feature" not in explanation.axes:
+        raise InputError(f"{name} needs all features of a row; select them with e[row].")
+    return explanation.axes.index("feature")

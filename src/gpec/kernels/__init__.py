@@ -4,8 +4,7 @@ from gpec.kernels._registry import make_kernel
 from gpec.kernels.base import Kernel
 from gpec.kernels.compose import Composed, Product, Scaled, Sum
 from gpec.kernels.definite import PositiveDefiniteRange, positive_definite_range
-from gpec.kernels.distances import Between, Distance, Output, Own, Rest
-from gpec.kernels.effect import Effect
+from gpec.kernels.distances import Between, Distance, Effect, Output, Own, PointDistance, Rest
 from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import EG, WEG
@@ -22,6 +21,7 @@ __all__ = [
     "Matern",
     "Output",
     "Own",
+    "PointDistance",
     "PositiveDefiniteRange",
     "Product",
     "Rest",

@@ -28,11 +28,8 @@ from gpec.geometry import GeodesicGraph
 from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Factor", "FactorGrid", "factorize"]
-
 # Eigenvalues of the landmark block below this share of the largest carry noise, not geometry.
 _CUT = 1e-5
-_ROWS = 320  # of a block
 _STEPS = (2, 8)  # of a grid, least and most to either side
 _BYTES_OF_GRID = 1e9
 
@@ -78,7 +75,7 @@ def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
         r = np.zeros(len(B))  # clipping only raises the diagonal; what is left is rounding
     else:
         M, a = _projection(C, graph.landmarks)
-        B, r = _unit_rows(_product(C.T, M))
+        B, r = _unit_rows(np.asarray(C.T.astype(np.float32) @ M, dtype=np.float64))
     clipped = float(np.abs(a[a < 0]).sum() / np.abs(a).sum())
     return Factor(B, r, clipped)
 
@@ -90,28 +87,10 @@ def _projection(C: FloatArray, landmarks: IntArray) -> tuple[FloatArray, FloatAr
     keep = np.abs(a) > _CUT * a[-1]
     T = V[:, keep] / np.sqrt(np.abs(a[keep]))
     # F is well conditioned by the cut, so its gram matrix gives R without a QR decomposition.
-    R = cholesky(_symmetric_product(T.T, _product(C @ C.T, T)))
-    a, V = eigh(_symmetric_product(R * np.sign(a[keep]), R.T, triangular=True), driver="evd")
+    R = cholesky(T.T @ (C @ C.T) @ T)
+    a, V = eigh((R * np.sign(a[keep])) @ R.T, driver="evd")
     half = solve_triangular(R, V[:, a > 0] * np.sqrt(a[a > 0]))
     return T.astype(np.float32) @ half.astype(np.float32), a
-
-
-def _product(X: FloatArray, Y: FloatArray) -> FloatArray:
-    """``X Y``, computed in the precision of ``Y`` by blocks of rows, so that ``X`` need not be copied as a whole."""
-    XY = np.empty((len(X), Y.shape[1]))
-    for start in range(0, len(X), _ROWS):
-        XY[start : start + _ROWS] = X[start : start + _ROWS].astype(Y.dtype, copy=False) @ Y
-    return XY
-
-
-def _symmetric_product(X: FloatArray, Y: FloatArray, triangular: bool = False) -> FloatArray:
-    """``X Y`` where that is symmetric: one half is computed. ``triangular``: ``X`` is 0 below its diagonal."""
-    XY = np.empty((len(X), len(X)))
-    for start in range(0, len(X), _ROWS):
-        stop, first = start + _ROWS, start if triangular else 0
-        XY[start:stop, :stop] = X[start:stop, first:] @ Y[first:, :stop]
-        XY[:start, start:stop] = XY[start:stop, :start].T
-    return XY
 
 
 def _unit_rows(B: FloatArray) -> tuple[FloatArray, FloatArray]:

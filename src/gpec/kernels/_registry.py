@@ -6,13 +6,10 @@ from typing import Any
 
 from gpec.errors import InputError
 from gpec.kernels.base import Kernel
-from gpec.kernels.distances import Output, Own, Rest
-from gpec.kernels.effect import Effect
+from gpec.kernels.distances import Effect, Output, Own, Rest
 from gpec.kernels.matern import Matern
 from gpec.kernels.rbf import RBF
 from gpec.kernels.weg import WEG
-
-__all__ = ["make_kernel"]
 
 _NAMES = ("auto", "rbf", "weg")
 _BY_FEATURE = 200  # attributions of a row up to which each feature has its own kernel
@@ -26,21 +23,23 @@ def make_kernel(
     *,
     shared: bool = False,
     effect: bool = False,
+    boundary: bool = True,
 ) -> Kernel:
     """The kernel meant by a name or an object, not fitted; ``lam`` and ``rho`` belong to "weg" and "auto".
 
     "auto" is ``Matern(Own(), Rest(), Output(), WEG(lam, rho))``, with ``Effect()`` if ``effect`` is true, as for
-    regressors. If it is to be shared, or with more than 200 attributions of a row (features times outputs), it lacks
-    ``Own()`` and ``Effect()``, so that one kernel serves all features.
+    regressors, and without ``WEG`` if ``boundary`` is false. If it is to be shared, or with more than 200 attributions
+    of a row (features times outputs), it lacks ``Own()`` and ``Effect()``, so that one kernel serves all features.
     """
     if isinstance(kernel, Kernel):
         kernel.check()
         return kernel
     if isinstance(kernel, str) and kernel in _NAMES:
-        boundary = WEG(lam, rho)
+        along_boundary = WEG(lam, rho)
         if kernel == "auto":
+            last = (along_boundary,) if boundary else ()
             if shared or n_attributions > _BY_FEATURE:
-                return Matern(Rest(), Output(), boundary)
-            return Matern(Own(), Rest(), Output(), *((Effect(),) if effect else ()), boundary)
-        return boundary if kernel == "weg" else RBF("evidence")
+                return Matern(Rest(), Output(), *last)
+            return Matern(Own(), Rest(), Output(), *((Effect(),) if effect else ()), *last)
+        return along_boundary if kernel == "weg" else RBF("evidence")
     raise InputError(f"kernel={kernel!r} is not one of {_NAMES} or a kernel of gpec.kernels.")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from gpec.typing import FloatArray
-
-__all__ = ["SklearnAdapter"]
 
 
 class SklearnAdapter:
@@ -64,18 +62,8 @@ class SklearnAdapter:
     def _check_bounds_params(self) -> None:
         """Learned values at a bound raise no warning."""
 
-    def set_params(self: Any, **parameters: Any) -> Any:
-        """Change parameters of ``__init__``, or with ``part__name`` those of a part; call ``fit`` afterwards."""
-        return SklearnKernel.set_params(self, **parameters)
-
-    def __add__(self: Self, other: Any) -> Any:
-        return SklearnKernel.__add__(self, other)
-
-    def __radd__(self: Self, other: Any) -> Any:
-        return SklearnKernel.__radd__(self, other)
-
-    def __pow__(self: Self, power: float) -> Any:
-        return SklearnKernel.__pow__(self, power)
-
-    def __mul__(self: Self, other: Any) -> Any:
-        return SklearnKernel.__mul__(self, other)
+    set_params = SklearnKernel.set_params
+    __add__ = SklearnKernel.__add__
+    __radd__ = SklearnKernel.__radd__
+    __pow__ = SklearnKernel.__pow__
+    __mul__ = SklearnKernel.__mul__

@@ -54,6 +54,7 @@ class Kernel(SklearnAdapter, ABC):
 
     varies_by_feature: bool = False
     needs_boundary: bool = False  # points of the decision boundary, in ``fit``
+    rests_on_boundary: bool = False  # and on nothing else: it needs many points
     needs_outputs: bool = False  # Rows.outputs
     needs_effects: int = 0  # Rows.effects: the number of rows whose values are exchanged
 
@@ -83,6 +84,14 @@ class Kernel(SklearnAdapter, ABC):
     def _free(self) -> dict[str, tuple[float, float]]:
         """Parameters to be learned, with the least and greatest value."""
         return {}
+
+    def _searched(self, name: str, start: str, low: float, high: float) -> dict[str, tuple[float, float]]:
+        """The range of a parameter that is "evidence", in units of the fitted attribute ``start``; else nothing."""
+        if getattr(self, name) != "evidence":
+            return {}
+        self._require_fitted(f"{name}_")
+        unit = getattr(self, start)
+        return {name: (low * unit, high * unit)}
 
     def diagnostics(self) -> dict[str, Any]:
         """Parameters in use and repairs made."""

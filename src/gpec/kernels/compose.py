@@ -50,6 +50,10 @@ class Composed(Kernel):
         return any(part.needs_boundary for part in self._stated)
 
     @property
+    def rests_on_boundary(self) -> bool:  # type: ignore[override]
+        return all(part.rests_on_boundary for part in self._stated)
+
+    @property
     def needs_outputs(self) -> bool:  # type: ignore[override]
         return any(part.needs_outputs for part in self._stated)
 

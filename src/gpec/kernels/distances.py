@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gpec._validation import check_auto
+from gpec._validation import check_auto, check_count
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
@@ -19,7 +19,7 @@ from gpec.kernels.compose import Composed
 from gpec.runtime.state import Shape
 from gpec.typing import FloatArray
 
-__all__ = ["Between", "Distance", "Output", "Own", "Rest"]
+__all__ = ["Between", "Distance", "Effect", "Output", "Own", "PointDistance", "Rest"]
 
 # The feature that is explained, or None for the whole row -> squared distances before the length.
 ByFeature = Callable[[int | None], FloatArray]
@@ -36,7 +36,7 @@ _SEARCHED = (0.03, 300.0)  # lengths, in units of the median distance
 class Distance(Kernel):
     """A squared distance between rows, to be added to others in a :class:`Matern`; alone, the Matern kernel of it.
 
-    Subclasses implement :meth:`_points`: the distance is the Euclidean one between these.
+    Subclasses implement :meth:`squared_to` and :meth:`squared_pairs`.
 
     Parameters
     ----------
@@ -51,25 +51,15 @@ class Distance(Kernel):
         self.length = length
 
     @abstractmethod
-    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
-        """Coordinates ``(n, m)`` of rows."""
-
     def squared_to(self, Y: Rows) -> Callable[[Rows], ByFeature]:
         """Squared distances ``(n, m)`` between all rows ``X`` and ``Y``, before the length.
 
         What depends on ``Y`` alone, and then what features share, is computed once.
         """
-        return lambda X: self._measured(X, Y, squares)
 
+    @abstractmethod
     def squared_pairs(self, X: Rows, Y: Rows) -> ByFeature:
         """The same between each of ``n`` rows of ``X`` and its own ``K`` of the ``n K`` rows of ``Y``, ``(n, K)``."""
-        return self._measured(X, Y, pairs)
-
-    def _measured(self, X: Rows, Y: Rows, metric: Metric) -> ByFeature:
-        if self.varies_by_feature:
-            return lambda feature: metric(self._points(X, feature), self._points(Y, feature))
-        squared = metric(self._points(X, None), self._points(Y, None))
-        return lambda feature: squared
 
     def check(self) -> None:
         check_auto("length", self.length, word="evidence")
@@ -93,10 +83,7 @@ class Distance(Kernel):
         return float(np.sqrt(np.median(found or [1.0])))
 
     def _free(self) -> dict[str, tuple[float, float]]:
-        if self.length != "evidence":
-            return {}
-        self._require_fitted("length_")
-        return {"length": (_SEARCHED[0] * self.median_, _SEARCHED[1] * self.median_)}
+        return self._searched("length", "median_", *_SEARCHED)
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         self._require_fitted("length_")
@@ -124,7 +111,27 @@ class Distance(Kernel):
         return {"length": self.length_}
 
 
-class Own(Distance):
+class PointDistance(Distance):
+    """Euclidean distance between points that represent the rows: implement :meth:`_points`."""
+
+    @abstractmethod
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        """Coordinates ``(n, m)`` of rows."""
+
+    def squared_to(self, Y: Rows) -> Callable[[Rows], ByFeature]:
+        return lambda X: self._measured(X, Y, squares)
+
+    def squared_pairs(self, X: Rows, Y: Rows) -> ByFeature:
+        return self._measured(X, Y, pairs)
+
+    def _measured(self, X: Rows, Y: Rows, metric: Metric) -> ByFeature:
+        if self.varies_by_feature:
+            return lambda feature: metric(self._points(X, feature), self._points(Y, feature))
+        squared = metric(self._points(X, None), self._points(Y, None))
+        return lambda feature: squared
+
+
+class Own(PointDistance):
     """Distance between the values of the feature that is explained; 0 or 1, times its scale, for categories."""
 
     varies_by_feature = True
@@ -133,14 +140,14 @@ class Own(Distance):
         return rows.own(require_feature(feature))
 
 
-class Rest(Distance):
+class Rest(PointDistance):
     """Distance between the rows, without the feature that is explained where :class:`Own` counts that apart."""
 
     def _points(self, rows: Rows, feature: int | None) -> FloatArray:
         return rows.embedded
 
     def _measured(self, X: Rows, Y: Rows, metric: Metric) -> ByFeature:
-        whole = metric(X.embedded, Y.embedded)
+        whole = metric(self._points(X, None), self._points(Y, None))
 
         def squared(feature: int | None) -> FloatArray:
             if feature is None:
@@ -152,7 +159,7 @@ class Rest(Distance):
         return squared
 
 
-class Output(Distance):
+class Output(PointDistance):
     """Distance between the model's answers, over their deviations: each class as log-odds and as probability.
 
     Attributions in units of probability follow the probability where it is small and the log-odds elsewhere. With both,
@@ -177,8 +184,51 @@ class Output(Distance):
         return np.asarray(_answers(rows) / self.spread_)
 
 
+class Effect(PointDistance):
+    """Distance between effects: how the model's answer changes when the feature takes the value of other rows.
+
+    The effect of feature ``f`` at ``x`` is ``o(x) - mean_b o(x with the value of f in row b)``, over its deviation.
+    Where the model uses a feature alike in two rows, their attributions are alike. Effects are known for rows that the
+    explainer has not seen. They cost at most ``n_rows`` model calls for each feature of a row.
+
+    Parameters
+    ----------
+    length : "evidence" or float
+        As for other distances.
+    n_rows : int
+        Number of rows ``b`` whose values are exchanged; they are some of the rows explained in ``fit``.
+    """
+
+    varies_by_feature = True
+    spread_: Annotated[FloatArray, POSITIVE]
+
+    def __init__(self, length: float | Literal["evidence"] = "evidence", n_rows: int = 3) -> None:
+        super().__init__(length)
+        self.n_rows = n_rows
+
+    @property
+    def needs_effects(self) -> int:  # type: ignore[override]
+        return self.n_rows
+
+    def check(self) -> None:
+        super().check()
+        check_count("n_rows", self.n_rows)
+
+    def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
+        if rows is None:
+            raise InputError("Effect needs effects: call fit(boundary, X) with Rows(effects=...).")
+        spread = rows.require("effects").std(axis=0)
+        self.spread_ = np.where(spread > 0, spread, 1.0)
+        super()._fit(graph, rows)
+
+    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
+        self._require_fitted("spread_")
+        f = require_feature(feature)
+        return np.asarray(rows.require("effects")[:, f] / self.spread_[f])
+
+
 class Between(Composed, Distance):
-    """The distance that a kernel stands for: ``k(x, x) + k(x', x') - 2 k(x, x')``; written as the kernel itself.
+    """The squared distance that a kernel induces, ``k(x, x) + k(x', x') - 2 k(x, x')``; written as the kernel itself.
 
     ``Matern(Own(), WEG())`` is ``Matern(Own(), Between(WEG()))``.
 
@@ -204,9 +254,6 @@ class Between(Composed, Distance):
     def _fit(self, graph: GeodesicGraph | None, rows: Rows | None) -> None:
         super()._fit(graph, rows)
         Distance._fit(self, graph, rows)
-
-    def _points(self, rows: Rows, feature: int | None) -> FloatArray:
-        raise NotImplementedError("a kernel's distance has no coordinates")
 
     def squared_to(self, Y: Rows) -> Callable[[Rows], ByFeature]:
         self._require_fitted("kernel_")

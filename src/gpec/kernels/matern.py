@@ -141,21 +141,19 @@ class Matern(Composed):
         if self._distances_change:
             return self._grams_pullback_of_all(rows, features)
         distances = _TermDistances.of(self, rows) if distances is None else distances
-        weights = [part.length_**-2.0 for part, _ in self._terms]
-        squares_of = [distances.squares(i, features, takes) for i, (_, takes) in enumerate(self._terms)]
+        terms = [
+            (distances.squares(i, features, takes), part.length_**-2.0, part)
+            for i, (part, takes) in enumerate(self._terms)
+        ]
         total = np.zeros((len(features), len(rows), len(rows)))
-        for squared, weight in zip(squares_of, weights, strict=True):
+        for squared, weight, _ in terms:
             total += squared * weight
         K, decay = gram_of(total)
 
         def pull(W: FloatArray) -> FloatArray:
             V = W * decay
             all_features = V.sum(axis=0)
-            free = [
-                term
-                for term, (part, _) in zip(zip(squares_of, weights, strict=True), self._terms, strict=True)
-                if part._free()
-            ]
+            free = [(squared, weight) for squared, weight, part in terms if part._free()]
             return np.array(
                 [3.0 * w * np.vdot(squared, V if squared.ndim == 3 else all_features) for squared, w in free]
             )
@@ -183,11 +181,8 @@ class Matern(Composed):
         return gradient_of([part.squared_gradient(rows)(feature if takes else None) for part, takes in self._terms])
 
     def diagnostics(self) -> dict[str, Any]:
-        learned = {name: value for name, value in vars(self).items() if name in ("nats_", "off_")}
-        return {
-            **{name: part.diagnostics() for name, part in self.terms_.items()},
-            **{name.removesuffix("_"): value for name, value in learned.items()},
-        }
+        learned = {name: getattr(self, f"{name}_") for name in ("nats", "off") if hasattr(self, f"{name}_")}
+        return {**{name: part.diagnostics() for name, part in self.terms_.items()}, **learned}
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,10 +63,7 @@ class RBF(Kernel):
         self.median_ = self.lengthscale_ = float(np.median(distances)) if distances.size else 1.0
 
     def _free(self) -> dict[str, tuple[float, float]]:
-        if self.lengthscale != "evidence":
-            return {}
-        self._require_fitted("lengthscale_")
-        return {"lengthscale": (_SEARCHED[0] * self.median_, _SEARCHED[1] * self.median_)}
+        return self._searched("lengthscale", "median_", *_SEARCHED)
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         self._require_fitted("lengthscale_")

@@ -44,7 +44,7 @@ Learned = float | Literal["auto", "evidence"]
 class _BoundaryKernel(Kernel):
     """Kernels of the form ``w(x)' G w(x')``; subclasses say what the weights are."""
 
-    needs_boundary = True
+    needs_boundary = rests_on_boundary = True
     lam: Learned
     normalize: bool
     lam_: Annotated[float, POSITIVE]
@@ -76,10 +76,7 @@ class _BoundaryKernel(Kernel):
         self.B_, self.r_, self.clipped_mass_ = factor.B, factor.r, factor.clipped_mass
 
     def _free(self) -> dict[str, tuple[float, float]]:
-        if self.lam != "evidence":
-            return {}
-        self._require_fitted("B_")
-        return {"lam": (self.lam_start_ / _REACH, self.lam_start_ * _REACH)}
+        return self._searched("lam", "lam_start_", 1 / _REACH, _REACH)
 
     def _set_own(self, theta: FloatArray) -> None:
         if self.lam == "evidence":
@@ -305,10 +302,7 @@ class WEG(_BoundaryKernel):
             self.rho_start_ = self.rho_
 
     def _free(self) -> dict[str, tuple[float, float]]:
-        if self.rho != "evidence":
-            return super()._free()
-        self._require_fitted("B_")
-        return {**super()._free(), "rho": (self.rho_start_ / _REACH, self.rho_start_ * _REACH)}
+        return {**super()._free(), **self._searched("rho", "rho_start_", 1 / _REACH, _REACH)}
 
     def _weight_slopes(self, X: FloatArray, W: FloatArray) -> list[FloatArray]:
         if self.rho != "evidence":

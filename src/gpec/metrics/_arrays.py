@@ -11,8 +11,6 @@ from gpec._validation import check_finite_array
 from gpec.errors import InputError
 from gpec.typing import FloatArray
 
-__all__ = ["check_weights", "mean_of_defined", "renamed_said", "rows_first", "same_shape", "weighted_mean"]
-
 
 def renamed_said(uncertainty: Any, said: Any) -> Any:
     """The uncertainty, also under the parameter's former name ``said``."""

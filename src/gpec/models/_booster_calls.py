@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gpec.errors import InputError
-
-__all__ = ["is_booster", "lightgbm_output", "lightgbm_predict", "xgboost_output", "xgboost_predict"]
 
 _PROBABILITIES = ("binary", "cross_entropy", "multiclass")
 _REGRESSIONS = (
@@ -50,17 +47,6 @@ def xgboost_output(booster: Any, stated: str = "auto") -> str:
             "(reg:, count:, survival:), or a callable that returns probabilities or, with model_output='value', values."
         )
     return outputs.get(objective, "value")
-
-
-def lightgbm_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
-    names = booster.feature_name()
-
-    def predict(rows: Any) -> npt.NDArray[Any]:
-        if isinstance(rows, pd.DataFrame) and set(rows.columns) == set(names):
-            rows = rows[names]  # the Booster uses the position of columns, not their names
-        return np.asarray(booster.predict(rows))
-
-    return predict
 
 
 def lightgbm_output(booster: Any, stated: str = "auto") -> str:

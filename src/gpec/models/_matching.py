@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,8 +12,6 @@ import pandas as pd
 
 from gpec.errors import InputError
 from gpec.models._booster_calls import is_booster
-
-__all__ = ["Inputs", "inputs_of", "match_columns"]
 
 
 @dataclass(frozen=True)
@@ -61,14 +59,29 @@ def match_columns(model: Any, table: pd.DataFrame, *, name: str = "the table") -
             f"{name} has {table.shape[1]} columns, but the model takes {inputs.count} and does not store their names; "
             "leave out the columns that it does not take (--drop)."
         )
-    changed = {}
-    for j, categories in inputs.categories.items():
-        column = table.columns[j]
-        changed[column] = _as_category(table[column], categories, name)
-    for j in inputs.texts:
-        column = table.columns[j]
-        changed[column] = _as_text(table[column])
+    columns = table.columns
+    changed = {columns[j]: _as_category(table[columns[j]], known, name) for j, known in inputs.categories.items()}
+    changed |= {columns[j]: _as_text(table[columns[j]]) for j in inputs.texts}
     return (table.assign(**changed) if changed else table), left_out
+
+
+def labels_in_order(model: Any, labels: Sequence[Any] | None) -> list[Any] | None:
+    """The labels of a table's columns that the model was trained on, in its order.
+
+    None if the table or the model has no names of columns, or if the table lacks one of the model's.
+    """
+    model = getattr(model, "__self__", model)  # of a method
+    for attribute in ("feature_names_in_", "feature_names_", "feature_names", "feature_name"):
+        names = getattr(model, attribute, None)
+        names = names() if callable(names) else names
+        if labels is None or names is None:
+            continue
+        known = {str(label): label for label in labels}
+        if is_booster(getattr(model, "_Booster", model), "lightgbm"):  # it has no spaces in names
+            known = {text.replace(" ", "_"): label for text, label in known.items()}
+        if len(names) and set(names) <= set(known):
+            return [known[name] for name in names]
+    return None
 
 
 def inputs_of(model: Any) -> Inputs:
@@ -91,17 +104,17 @@ def inputs_of(model: Any) -> Inputs:
 def _of_xgboost(booster: Any) -> Inputs:
     names, types = booster.feature_names, booster.feature_types or []
     places = [j for j, kind in enumerate(types) if kind == "c"]
-    known = _categories_of_xgboost(booster) if places else []
+    known = categories_of_xgboost(json.loads(booster.save_raw("json"))["learner"]) if places else []
     categories = {j: known[j] if j < len(known) else None for j in places}
     return Inputs(None if names is None else tuple(names), booster.num_features(), categories)
 
 
-def _categories_of_xgboost(booster: Any) -> list[list[Any] | None]:
-    """The categories of each column as stored in the model file, since XGBoost 3.1.
+def categories_of_xgboost(learner: dict[str, Any]) -> list[list[Any] | None]:
+    """The categories of each column as stored in the model file (its "learner"), since XGBoost 3.1.
 
     XGBoost splits names with non-ASCII letters at the wrong places; such names are not found in a table.
     """
-    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
+    trees = learner["gradient_booster"]
     cache = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
     found: list[list[Any] | None] = []
     for column in cache:

@@ -12,8 +12,6 @@ from gpec._validation import check_installed
 from gpec.errors import CorruptFileError, InputError
 from gpec.models._tensors import TensorSpec, choose_output, columns_of, tensors
 
-__all__ = ["OnnxModel"]
-
 _DTYPES: dict[str, npt.DTypeLike] = {
     "tensor(bool)": np.bool_,
     "tensor(double)": np.float64,

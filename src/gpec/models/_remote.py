@@ -26,8 +26,6 @@ from gpec.errors import InputError, ModelCallError
 from gpec.models._tensors import TensorSpec, choose_output, columns_of, tensors
 from gpec.runtime.deadline import Deadline, DeadlineReader
 
-__all__ = ["RemoteModel"]
-
 _DTYPES: dict[str, npt.DTypeLike] = {
     "BOOL": np.bool_,
     "BYTES": object,

@@ -8,10 +8,8 @@ from typing import Any
 from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
 from gpec.errors import InputError, ParameterTypeError
-from gpec.models._booster_calls import is_booster, lightgbm_output, lightgbm_predict, xgboost_output, xgboost_predict
+from gpec.models._booster_calls import is_booster, lightgbm_output, xgboost_output, xgboost_predict
 from gpec.models._torch import is_module, torch_predict
-
-__all__ = ["resolve"]
 
 
 def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str]:
@@ -22,7 +20,7 @@ def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str
     if is_booster(model, "xgboost"):
         return xgboost_predict(model), _require_agreement(stated, xgboost_output(model, stated), name)
     if is_booster(model, "lightgbm"):
-        return lightgbm_predict(model), _require_agreement(stated, lightgbm_output(model, stated), name)
+        return model.predict, _require_agreement(stated, lightgbm_output(model, stated), name)
     if isinstance(model, type):
         raise ParameterTypeError(f"model is the class {model.__name__}; pass a fitted instance of it.")
     if _predicts_numbers(model):
@@ -34,7 +32,9 @@ def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str
         _refuse_pairs(model)
         return model, "probability" if stated == "auto" else stated
     remedy = ""
-    if hasattr(model, "decision_function"):
+    if _is(is_outlier_detector, model) and hasattr(model, "score_samples"):
+        remedy = " For an outlier detector pass model.score_samples and model_output='value'."
+    elif hasattr(model, "decision_function"):
         remedy = " For a model with decision_function pass model.decision_function and model_output='logit'."
     elif _predicts_labels(model):
         remedy = " Its predict gives labels: pass a callable that returns probabilities."

@@ -12,8 +12,6 @@ import pandas as pd
 
 from gpec.errors import InputError
 
-__all__ = ["TensorSpec", "choose_output", "columns_of", "tensors"]
-
 
 @dataclass(frozen=True)
 class TensorSpec:

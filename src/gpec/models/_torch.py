@@ -13,8 +13,6 @@ import pandas as pd
 
 from gpec.typing import FloatArray
 
-__all__ = ["as_tensor", "evaluation_mode", "final_activation", "is_module", "torch_predict", "torch_settings"]
-
 _ENOUGH = 10  # this many answers in a row between 0 and 1 are hardly logits
 
 

@@ -13,17 +13,16 @@ import numpy as np
 import pandas as pd
 
 from gpec.errors import CorruptFileError
-from gpec.models._booster_calls import is_booster
 from gpec.models._matching import Inputs, inputs_of
 from gpec.models._resolve import resolve
-from gpec.models.loading import load_model
+from gpec.models._trees import check_trees
+from gpec.models.loading import READERS, load_model
 
-__all__ = ["ask_once", "try_in_child"]
-
-_ENDINGS = (".json", ".ubj", ".txt", ".cbm", ".onnx")  # read by libraries that are not written in Python
+_ENDINGS = (*READERS, ".onnx")  # read by libraries that are not written in Python
 _SECONDS = 120.0
 _ROWS, _MOST_COLUMNS = 256, 100_000
-_LARGE = 50_000_000  # bytes; writing so many trees as text takes long
+_LARGE = 200_000_000  # bytes; to look at so many trees takes long
+_NO_TREES = 70  # exit code
 
 
 def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
@@ -37,7 +36,14 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
     path = Path(source)
     if path.suffix.lower() not in _ENDINGS or not path.is_file() or not sys.executable:
         return
-    command = [sys.executable, "-c", "import sys; from gpec.models import _trial; _trial.ask_once(sys.argv[1])", source]
+    # -P: no module of the current folder takes the place of an installed one
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "import sys; from gpec.models import _trial; _trial.ask_once(sys.argv[1])",
+        source,
+    ]
     silent: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     try:
         code = subprocess.run(command, timeout=seconds, check=False, **silent).returncode  # noqa: S603
@@ -45,6 +51,11 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
         raise CorruptFileError(
             f"{path} was not read, and its model not asked, within {seconds:g} seconds; write the model again."
         ) from error
+    if code == _NO_TREES:
+        raise CorruptFileError(
+            f"{path} is damaged: its trees name nodes, columns, categories or classes that do not exist; write the "
+            "model again."
+        )
     if code:
         how = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
         raise CorruptFileError(
@@ -53,15 +64,17 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
 
 
 def ask_once(source: str) -> None:
-    """Load a model, visit all nodes of its trees, and ask it about made-up rows.
+    """Load a model, check its trees, and ask it about made-up rows.
 
     Python errors are left to the process that uses the model.
     """
     with suppress(Exception):
         model = load_model(source)
-        dump = getattr(model, "dump_model" if is_booster(model, "lightgbm") else "get_dump", None)
-        if dump is not None and Path(source).stat().st_size < _LARGE:
-            dump()
+        if Path(source).stat().st_size < _LARGE:
+            try:
+                check_trees(model)
+            except CorruptFileError:
+                sys.exit(_NO_TREES)
         predict, _ = resolve(model, "auto")
         predict(_made_up_rows(inputs_of(model)))
 

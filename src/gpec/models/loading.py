@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["load_model"]
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _TORCH = (".pt", ".pt2", ".pth")
+_SETTING = re.compile(rb"(\[\w+:.*\])?")  # of LightGBM, a line each
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _KINDS = (
     "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, package.module:function, or an http:// address"
@@ -87,9 +89,9 @@ def load_model(
         )
     if suffix == ".skops":
         return _of_skops(path, trust_types)
-    if suffix not in _READERS:
+    if suffix not in READERS:
         raise InputError(f"{path} is not a supported kind of model file; give {_KINDS}.")
-    return _read(path, *_READERS[suffix])
+    return _read(path, *READERS[suffix])
 
 
 def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
@@ -113,8 +115,12 @@ def _of_lightgbm(path: Path) -> Any:
     with open(path, "rb") as file:
         if not file.readline().startswith(b"tree"):  # LightGBM would print a message of its own
             raise CorruptFileError(f"{path} is not a model of LightGBM; write it by booster.save_model.")
+        settings = dropwhile(lambda line: not line.startswith(b"parameters:"), file)
+        for line in islice(takewhile(lambda line: not line.startswith(b"end of parameters"), settings), 1, None):
+            if not _SETTING.fullmatch(line.strip()):  # LightGBM would read beyond its end
+                raise CorruptFileError(f"{path} is damaged: its parameters are incomplete; write the model again.")
     booster = lightgbm.Booster(model_file=path)
-    booster.feature_name()  # raises if the names are not UTF-8 text
+    booster.model_to_string(num_iteration=1)  # raises if its names and settings are not UTF-8 text
     return booster
 
 
@@ -124,7 +130,7 @@ def _of_catboost(path: Path) -> Any:
     return (catboost.CatBoostClassifier() if with_classes else catboost.CatBoostRegressor()).load_model(path)
 
 
-_READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     ".json": ("a model of XGBoost", _of_xgboost),
     ".ubj": ("a model of XGBoost", _of_xgboost),
     ".txt": ("a model of LightGBM", _of_lightgbm),

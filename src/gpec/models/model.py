@@ -17,11 +17,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
+from sklearn.exceptions import NotFittedError
 
+from gpec._validation import check_choice
 from gpec.data import Schema, same_values
 from gpec.data._output_kind import Classification, OutputKind, Regression
 from gpec.errors import BatchSizeWarning, InputError, ModelCallError, ModelOutputError
 from gpec.models._booster_calls import is_booster
+from gpec.models._matching import labels_in_order
 from gpec.models._resolve import resolve
 from gpec.models._torch import final_activation, is_module
 from gpec.runtime.blocks import on_threads
@@ -81,24 +84,26 @@ class Model:
         model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
     ) -> None:
-        if model_output not in ("auto", "probability", "logit", "value"):
-            raise InputError(f"model_output={model_output!r} is not one of 'auto', 'probability', 'logit', 'value'.")
+        check_choice("model_output", model_output, ("auto", "probability", "logit", "value"))
         self._predict, self.output = resolve(model, model_output)
         self.kind: OutputKind = Regression() if self.output == "value" else Classification()
         if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
             raise InputError(
-                f"threshold={threshold!r} with a regressor; a threshold is for two classes, leave it at 0.5, and "
-                "choose levels with boundary=LevelSetSampler(quantiles=...)."
+                f"threshold={repr(threshold)[:100]} with a regressor; a threshold is for two classes, leave it at 0.5, "
+                "and choose levels with boundary=LevelSetSampler(quantiles=...)."
             )
         if not isinstance(threshold, (int, float, np.number)) or isinstance(threshold, bool) or not 0 < threshold < 1:
-            raise InputError(f"threshold={threshold!r} must be a number between 0 and 1.")
+            raise InputError(f"threshold={repr(threshold)[:100]} must be a number between 0 and 1.")
         self.schema = schema
         self.threshold = float(threshold)
         self.is_guess = model_output == "auto" and (is_module(model) or isroutine(model))  # what it returns
         self.user_model = model
         self._check_activation, self._n_in_unit_interval = model_output == "auto" and is_module(model), 0
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
-        self._decode = schema.decode if wants_pandas else schema.for_model
+        self._table = schema.decode if wants_pandas else schema.for_model
+        # LightGBM and CatBoost would take another order of columns for their own
+        own = labels_in_order(model, schema.labels)
+        self._order = own if own and tuple(own) != schema.labels and len(own) == schema.n_features else None
         self._count = _CallCount()
         self.n_classes: int | None = None
         self._n_columns: int | None = None
@@ -130,17 +135,14 @@ class Model:
     def classes(self) -> npt.NDArray[Any]:
         """Names of the classes: the ``classes_`` of the model or of the object whose method it is, else 0, 1, ..."""
         count = self.n_classes or 0
-        own = getattr(self.user_model, "classes_", getattr(self._owner, "classes_", None))
+        owner = getattr(self.user_model, "__self__", None)
+        own = getattr(self.user_model, "classes_", getattr(owner, "classes_", None))
         return np.asarray(own) if own is not None and np.shape(own) == (count,) else np.arange(count)
 
     @property
     def n_outputs(self) -> int:
         """Columns of :meth:`answers`: 1 for two classes or a regressor, else one for each class; valid after a call."""
         return 1 if self.is_binary else int(self.n_classes or 0)
-
-    @property
-    def _owner(self) -> Any:
-        return getattr(self.user_model, "__self__", None)
 
     @property
     def output_names(self) -> list[str] | str | None:
@@ -224,6 +226,13 @@ class Model:
             blocks = list(mapped(lambda start: self._call(Z[start : start + _BATCH_ROWS], start, len(Z)), starts))
         return np.concatenate(blocks) if blocks else np.empty((0, self.n_outputs))
 
+    def in_order(self, rows: Any) -> Any:
+        """A table with the columns in the model's own order."""
+        return rows if self._order is None else rows[self._order]
+
+    def _decode(self, Z: FloatArray) -> Any:
+        return self.in_order(self._table(Z))
+
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
         rows = self._decode(Z)
         with _COUNT_LOCK:
@@ -233,7 +242,7 @@ class Model:
             raw = self._predict(rows)
         except Exception as error:
             place = f" on call {self.n_calls} (rows {start} to {start + len(Z) - 1} of {total})"
-            hint, row = self._hint(rows, Z, start)
+            hint, row = ("", "") if isinstance(error, NotFittedError) else self._hint(rows, Z, start)
             raise ModelCallError(
                 f"The model raised {type(error).__name__}{place}: {error}{hint}", (start, start + len(Z) - 1)
             ).at(place, row) from error
@@ -340,7 +349,14 @@ class Model:
                 "model_output='value'.",
             )
             output = np.clip(output, 0.0, 1.0)
-            self._require_sums(output, start)
+            sums = output.sum(axis=1, keepdims=True)
+            self._require(
+                (np.abs(sums - 1.0) <= _SUM_SLACK) | (columns == 1),
+                sums,
+                start,
+                "; if they are logits set model_output='logit', else divide each row by its sum.",
+                "probabilities that sum to ",
+            )
         if columns == 2:
             return output[:, 1:].copy() if self.output == "probability" else output[:, 1:] - output[:, :1]
         return output
@@ -363,23 +379,11 @@ class Model:
                 "regressor."
             )
 
-    def _require_sums(self, output: FloatArray, start: int) -> None:
-        sums = output.sum(axis=1)
-        off = np.abs(sums - 1.0) > _SUM_SLACK
-        if output.shape[1] > 1 and off.any():
-            row = int(off.argmax())
-            place = f" on call {self.n_calls}, row {start + row}"
-            raise ModelOutputError(
-                f"The model returned probabilities that sum to {sums[row]:.6g}{place}; if they are logits set "
-                "model_output='logit', else divide each row by its sum.",
-                (start + row, start + row),
-            ).at(place)
-
-    def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str) -> None:
-        """Raise for the first number of the output that is not ``good``."""
+    def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str, what: str = "") -> None:
+        """Raise for the first number of the output that is not ``good``; ``what`` it is."""
         if not good.all():
             row, column = np.argwhere(~good)[0].tolist()
             place = f" on call {self.n_calls}, row {start + row}"
             raise ModelOutputError(
-                f"The model returned {output[row, column]:.6g}{place}{complaint}", (start + row, start + row)
+                f"The model returned {what}{output[row, column]:.6g}{place}{complaint}", (start + row, start + row)
             ).at(place)

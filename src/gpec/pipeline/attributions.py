@@ -21,8 +21,6 @@ from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
-__all__ = ["detect_sum", "explain_sample", "run_explainer"]
-
 _LARGEST_NOISE = 1e30  # in squared attributions
 
 

@@ -22,9 +22,7 @@ from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray
 
-__all__ = ["calibrate_on", "check_given", "loo_calibrate"]
-
-_PAIRS = 40  # explained rows of which one similar row is explained, too
+PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of a row's attributions
 
 
@@ -44,7 +42,7 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, execu
     fresh = not seen.any()
     rows = fitted.rows(Z, n_jobs=execution.n_jobs)
     found = value_intervals(fitted, rows, execution)
-    std = np.sqrt(found.boundary_variance + found.noise_variance)
+    std = np.sqrt(found.model_variance + found.noise_variance)
     value = ConformityScores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
     if given is not None:
         return replace(fitted.calibration, value=value)
@@ -68,7 +66,7 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
 def loo_calibrate(fitted: Fitted, execution: Execution) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
     seen, similar_to = fitted.observations, fitted.similarity
-    if similar_to is None:
+    if similar_to is None or fitted.context.mode == "explain":
         return fitted
     drawn = seen.sample.weights > 0  # rows chosen by refine are not a random sample: weight 0
     with one_blas_thread():
@@ -79,7 +77,7 @@ def loo_calibrate(fitted: Fitted, execution: Execution) -> Fitted:
     scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
     value, similar = ConformityScores(scores, seen.sample.weights[drawn], fresh=False), None
     if not seen.given and fitted.context.explainer is not None:
-        few = np.flatnonzero(drawn)[:_PAIRS]
+        few = np.flatnonzero(drawn)[:PAIRS]
         nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
         if there is None or len(there) != len(few):
             there = _explain_one_of(fitted, nearby, execution)

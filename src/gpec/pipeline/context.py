@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -30,9 +30,8 @@ from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_sta
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-__all__ = ["ExplainedSample", "FitContext", "FitInputs", "check_fit_inputs", "open_fit_checkpoint", "seed_of"]
-
 _FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
+_POINTS, _MANY_POINTS = 300, 2_000  # of the boundary: beside other terms of a kernel, and where it rests on them alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +45,16 @@ class FitContext:
     explainer: Explainer | None
     background: FloatArray  # encoded
     seed: int
+    mode: Literal["explain", "predict"] = "predict"  # how attributions of similar rows are found
+    boundary_found: bool = True  # else kernel="auto" goes without the term along the boundary
 
     def __post_init__(self) -> None:
         if self.explainer is not None:
             self.explainer.groups_ = self.groups
+            remedy = type(self.explainer).remedy
+            if self.mode == "explain" and not self.explainer.cheap:
+                remedy = f"mode='predict' explains few similar rows, and {remedy}"
+            self.explainer.remedy = remedy
 
     @property
     def kernel(self) -> Kernel:
@@ -62,7 +67,14 @@ class FitContext:
             len(self.groups) * self.model.n_outputs,
             shared=s.task_kernel is not None,
             effect=self.model.kind.has_effect,
+            boundary=self.boundary_found,
         )
+
+    @property
+    def n_boundary(self) -> int:
+        """The number of boundary points that the settings mean."""
+        n = self.settings.n_boundary
+        return n if not isinstance(n, str) else _MANY_POINTS if self.kernel.rests_on_boundary else _POINTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +116,7 @@ def check_fit_inputs(
     )
     if similar is not None:
         similar.check(schema)
+    mode = _mode(settings, similar, explainer, given=attributions is not None)
     groups = Groups.of(settings.groups, schema)
     if settings.task_kernel is not None:
         require_one_kernel(kernel)
@@ -123,13 +136,39 @@ def check_fit_inputs(
     check_noise_shape(settings.noise, n, len(groups))
     if given is None and explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    if settings.learns_scale and n < 3:
+    if mode == "predict" and settings.learns_scale and n < 3:
         raise InputError(
             f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
-    background = check_background(settings.background, schema, Z, seed)
-    context = FitContext(settings, schema, checked, groups, explainer, background, seed)
+    usual = Explainer.n_background if explainer is None else explainer.n_background
+    background = check_background(settings.background, schema, Z, seed, usual)
+    context = FitContext(settings, schema, checked, groups, explainer, background, seed, mode)
     return FitInputs(context, similar, sampler, Z, explained, given)
+
+
+def _mode(
+    settings: Settings, similar: Similar | None, explainer: Explainer | None, *, given: bool
+) -> Literal["explain", "predict"]:
+    """How attributions of similar rows are found; "auto" explains them if that is cheap and nothing speaks against."""
+    names = ("kernel", "task_kernel", "boundary")
+    set_by_user = [name for name in names if not _is_default(getattr(settings, name))]
+    if settings.mode == "auto":
+        cheap = explainer is not None and explainer.cheap and similar is not None
+        return "explain" if cheap and not given and not set_by_user else "predict"
+    if settings.mode == "explain":
+        if similar is None:
+            raise InputError("mode='explain' explains similar rows, but similar=None names none; pass mode='predict'.")
+        if given or explainer is None:
+            but = "attributions are given to fit; pass mode='predict'" if given else "explainer=None; pass an explainer"
+            raise InputError(f"mode='explain' runs the explainer on similar rows, but {but}.")
+        for name in set_by_user:
+            if name != "boundary":  # plots can show it
+                raise InputError(f"mode='explain' uses no {name}; leave {name} out, or pass mode='predict'.")
+    return settings.mode
+
+
+def _is_default(value: Any) -> bool:  # an array cannot be compared with a word
+    return value is None or (isinstance(value, str) and value == "auto")
 
 
 def seed_of(settings: Settings, folder: str | os.PathLike[str] | None) -> int:

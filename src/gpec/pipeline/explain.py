@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpec.data import Rows
+from gpec.data._labels import require_utf8
 from gpec.errors import CorruptFileError, InputError, NumericalError, PosteriorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
@@ -26,18 +27,6 @@ from gpec.runtime.checkpoint import BlockCache
 from gpec.runtime.fingerprint import fingerprint
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
-
-__all__ = [
-    "Intervals",
-    "explain_rows",
-    "latent_intervals",
-    "make_explanation",
-    "open_checkpoint",
-    "predict",
-    "row_labels",
-    "similar_row_intervals",
-    "value_intervals",
-]
 
 _BLOCK = 512
 _NOISE_WIDTHS = 4.0
@@ -64,18 +53,25 @@ def row_labels(X: Any) -> Any:
         isinstance(X.index, pd.RangeIndex) and X.index.equals(pd.RangeIndex(len(X)))
     ):
         return None
-    return X.index.to_numpy()
+    labels = X.index.to_numpy()
+    if labels.dtype == object:
+        require_utf8("row label", labels)
+    return labels
 
 
-def explain_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Attribution:
-    """Attributions of new rows by the explainer, which is bound to the model on first use."""
-    explainer = fitted.context.explainer
-    if explainer is None:
-        raise InputError("There is no explainer; pass attribution='posterior', or an explainer to GPEC or load.")
+def bound_explainer(fitted: Fitted) -> Explainer:
+    """The explainer of a fit, which is bound to the model on first use."""
+    explainer = fitted.require_explainer()
     if not hasattr(explainer, "model_"):
         explainer.bind(fitted.context.model, fitted.context.background)
         if explainer.learns:
             _restore(explainer, fitted)
+    return explainer
+
+
+def explain_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Attribution:
+    """Attributions of new rows by the explainer."""
+    explainer = bound_explainer(fitted)
     if fitted.observations.given and fitted not in _AGREED:
         _require_same_units(fitted, explainer, execution)
         _AGREED.add(fitted)
@@ -113,7 +109,7 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, execution: Executi
 def predict(fitted: Fitted, rows: Rows, execution: Execution) -> Prediction:
     """Posterior at new rows ``(n, d, c)``, in fixed blocks."""
     shape = (len(rows), len(fitted.context.groups), len(fitted.output_models))
-    whole = {name: np.empty(shape) for name in ("mean", "boundary_variance", "noise_variance")}
+    whole = {name: np.empty(shape) for name in ("mean", "model_variance", "noise_variance")}
 
     def block(part: slice) -> dict[str, Any]:
         n, some = part.stop - part.start, fitted.with_effects(rows[part])[in_tiles(part) - part.start]
@@ -134,7 +130,7 @@ class Intervals:
     """Variances ``(n, d, c)`` and what makes an interval of them, for the values ``shown``."""
 
     shown: Attribution
-    boundary_variance: FloatArray
+    model_variance: FloatArray
     noise_variance: FloatArray
     rule: IntervalRule
     n_clamped: int = 0
@@ -147,8 +143,8 @@ def similar_row_intervals(
     changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), execution)
     square = changes.expected_square
     rule = SimilarRows(changes.offset, changes.deviation, fitted.calibration.similar, nearby.phrase)
-    boundary = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
-    return Intervals(answer, boundary, changes.noise_variance, rule)
+    of_model = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
+    return Intervals(answer, of_model, changes.noise_variance, rule)
 
 
 def value_intervals(fitted: Fitted, rows: Rows, execution: Execution) -> Intervals:
@@ -163,7 +159,7 @@ def value_intervals(fitted: Fitted, rows: Rows, execution: Execution) -> Interva
     found = predict_values(fitted, rows, predict(fitted, rows, execution), execution.n_jobs)
     shown = Attribution(found.mean, None, fitted.common_base(len(rows)))
     rule = Value(fitted.calibration.value)
-    return Intervals(shown, found.boundary_variance, found.noise_variance, rule, found.n_clamped)
+    return Intervals(shown, found.model_variance, found.noise_variance, rule, found.n_clamped)
 
 
 def latent_intervals(fitted: Fitted, rows: Rows, answer: Attribution | None, execution: Execution) -> Intervals:
@@ -172,21 +168,19 @@ def latent_intervals(fitted: Fitted, rows: Rows, answer: Attribution | None, exe
     shown, noise = Attribution(found.mean, None, fitted.common_base(len(rows))), found.noise_variance
     if answer is not None:
         shown, noise = answer, noise + _own_noise(fitted, answer)
-    return Intervals(shown, found.boundary_variance, noise, Latent(), found.n_clamped)
+    return Intervals(shown, found.model_variance, noise, Latent(), found.n_clamped)
 
 
 def make_explanation(
     fitted: Fitted, rows: Rows, found: Intervals, level: float, row_names: Any, diagnostics: dict[str, Any]
 ) -> Explanation:
     """The result as users see it."""
-    if not (
-        np.isfinite(found.shown.values).all() and np.isfinite(found.boundary_variance + found.noise_variance).all()
-    ):
+    if not (np.isfinite(found.shown.values).all() and np.isfinite(found.model_variance + found.noise_variance).all()):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
     context, shown = fitted.context, found.shown
     return Explanation.of_outputs(
         values=shown.values,
-        boundary_variance=found.boundary_variance,
+        model_variance=found.model_variance,
         noise_variance=found.noise_variance,
         explainer_variance=shown.variance,
         base_values=shown.base_values,

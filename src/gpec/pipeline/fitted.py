@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
 from gpec.data import Groups, Rows, Schema
-from gpec.errors import GPECError, ModelMismatchError
-from gpec.explainers import Attribution
+from gpec.errors import GPECError, InputError, ModelMismatchError
+from gpec.explainers import Attribution, Explainer
 from gpec.geometry import GeodesicGraph
 from gpec.gp import NOISE_FLOOR, Parameters, Posterior
 from gpec.gp.posterior import JITTER
 from gpec.gp.tasks import TaskPosterior, Tasks
 from gpec.intervals.conformal import Calibration
 from gpec.intervals.normalizer import ResidualNormalizer
+from gpec.intervals.order_statistics import require_enough_draws
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
@@ -27,18 +28,6 @@ from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, Stored, to_state
 from gpec.similar import SimilaritySampler
 from gpec.typing import BoolArray, FloatArray
-
-__all__ = [
-    "Fitted",
-    "Learned",
-    "ModelFingerprint",
-    "Observations",
-    "OutputModel",
-    "SavedFit",
-    "SavedGPEC",
-    "SavedOutput",
-]
-
 
 _KERNEL = Stored(Kernel.state, lambda state, _: Kernel.from_state(state))
 
@@ -91,7 +80,7 @@ class Observations:
 class SavedOutput:
     """What a file holds of an :class:`OutputModel`."""
 
-    graph: GeodesicGraph
+    graph: GeodesicGraph | None
     kernel: Annotated[Kernel, _KERNEL]
     parameters: Parameters
     tasks: Tasks | None
@@ -102,7 +91,7 @@ class Learned:
     """What ``fit`` learned and a file holds as it is."""
 
     model_fingerprint: ModelFingerprint
-    boundary: BoundarySample
+    boundary: BoundarySample | None
     observations: Observations
     pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # rows of ``fit``, encoded: all of them, or some
     similarity: SimilaritySampler | None = None
@@ -119,19 +108,25 @@ class SavedFit(Learned):
     """What a file holds of a :class:`Fitted`."""
 
     settings: dict[str, Any]
+    mode: Annotated[Any, OneOf("explain", "predict")]
     model_output: Annotated[Any, OneOf("probability", "logit", "value")]
     schema: Schema
     background: Annotated[FloatArray, Shape("b", "column"), MAY_BE_MISSING]
     seed: Annotated[int, Limits(least=0)]
-    output_models: Annotated[tuple[SavedOutput, ...], Shape("output")]
+    output_models: tuple[SavedOutput, ...]
 
     def check_state(self) -> None:
         """Raise a ValueError for a setting that no GPEC has, and for labels of outputs that do not exist."""
         unknown = set(self.settings) - {one.name for one in fields(Settings)}
         if unknown:
             raise ValueError(f"has the unknown setting {min(unknown)!r}")
-        if self.boundary.label.max(initial=0) >= len(self.output_models):
-            raise ValueError(f"has boundary points of more than {len(self.output_models)} outputs")
+        n_outputs = self.observations.U.shape[2]
+        if len(self.output_models) != (n_outputs if self.mode == "predict" else 0):
+            raise ValueError(f"has {len(self.output_models)} Gaussian processes for {n_outputs} outputs")
+        if self.mode == "explain" and self.similarity is None:
+            raise ValueError("has mode 'explain' without similar rows")
+        if self.boundary is not None and self.boundary.label.max(initial=0) >= n_outputs:
+            raise ValueError(f"has boundary points of more than {n_outputs} outputs")
         try:
             Groups.of(self.settings.get("groups"), self.schema)
         except (GPECError, TypeError, AttributeError) as error:
@@ -150,7 +145,7 @@ class SavedGPEC:
 class OutputModel:
     """The Gaussian processes of one output's boundary."""
 
-    graph: GeodesicGraph
+    graph: GeodesicGraph | None
     kernel: Kernel
     posterior: Posterior
 
@@ -184,6 +179,7 @@ class Fitted(Learned):
         return SavedFit(
             **{**self.learned(), "observations": observations},
             settings=context.settings.state(),
+            mode=context.mode,
             model_output=context.model.output,
             schema=context.schema,
             background=context.background,
@@ -196,14 +192,41 @@ class Fitted(Learned):
         state = to_state(self.saved())
         how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
         return {
-            "the fit": fingerprint({**state, "settings": how, "calibration": None}),
+            "the fit": fingerprint({**state, "settings": how, "calibration": None, "boundary": None}),
             "the explainer": fingerprint(self.context.explainer, lasting=True),
             "what is similar": fingerprint(self.context.settings.similar, lasting=True),
         }
 
+    def require_prediction(self, what: str) -> None:
+        """Raise if this fit has no Gaussian process."""
+        if self.context.mode == "explain":
+            raise InputError(f"{what} needs a Gaussian process, and mode='explain' uses none; fit with mode='predict'.")
+
+    def require_explainer(self) -> Explainer:
+        """The explainer; raise if there is none."""
+        if self.context.explainer is None:
+            other = "" if self.context.mode == "explain" else ", or ask for attribution='posterior'"
+            raise InputError(f"There is no explainer; pass one to GPEC or load{other}.")
+        return self.context.explainer
+
+    def require_level(self, attribution: Literal["explainer", "posterior"], level: float) -> None:
+        """Raise unless there are intervals of this kind at this level."""
+        if attribution == "posterior":
+            self.require_prediction("attribution='posterior'")
+        if self.context.mode == "predict":
+            self.calibration.require_enough_calibration_rows(attribution, level)
+        elif self.similarity is not None and self.similarity.random:
+            require_enough_draws(self.similarity.rows(self.pool[:1]).shape[1], level)
+
     @property
     def kernels(self) -> list[Kernel]:
         return [output_model.kernel for output_model in self.output_models]
+
+    def along_boundary(self, output: int) -> tuple[GeodesicGraph | None, Kernel | None]:
+        """The graph and the kernel of one output; None if the fit has none."""
+        if not self.output_models:
+            return None, None
+        return self.output_models[output].graph, self.output_models[output].kernel
 
     def encode(self, X: Any) -> FloatArray:
         """Rows given to a later call, checked and encoded."""
@@ -258,19 +281,22 @@ class Fitted(Learned):
         """What a fit that took so long found on its way."""
         context, output_models = self.context, self.output_models
         parameters = [output_model.posterior.parameters for output_model in output_models]
+        graphs = [output_model.graph for output_model in output_models if output_model.graph is not None]
         return {
             "version": __version__,
             "seed": context.seed,
             "model_rows": context.model.n_rows,
             "model_calls": context.model.n_calls,
             "seconds": seconds,
-            "boundary_points": np.bincount(self.boundary.label).tolist(),
+            "mode": context.mode,
+            "boundary_points": [] if self.boundary is None else np.bincount(self.boundary.label).tolist(),
+            "boundary": self._boundary_in_words(),
             "regression": context.model.is_regressor,
-            "levels": self.boundary.levels,
-            "components": [output_model.graph.n_components for output_model in output_models],
-            "landmarks": [len(output_model.graph.landmarks) for output_model in output_models],
+            "levels": [] if self.boundary is None else self.boundary.levels,
+            "components": [graph.n_components for graph in graphs],
+            "landmarks": [len(graph.landmarks) for graph in graphs],
             "kernel": [output_model.kernel.diagnostics() for output_model in output_models],
-            "kernel_by_feature": output_models[0].kernel.varies_by_feature,
+            "kernel_by_feature": any(kernel.varies_by_feature for kernel in self.kernels),
             **self.diagnostics_of_rows(),
             "tasks": [output_model.describe_tasks() for output_model in output_models],
             "scale": [learned.scale.tolist() for learned in parameters],
@@ -281,6 +307,11 @@ class Fitted(Learned):
             "unit": self.observations.unit,
             "settings": {"model": f"<{type(context.model.user_model).__name__}>", **context.settings.describe()},
         }
+
+    def _boundary_in_words(self) -> str:
+        if self.boundary is not None:
+            return "sampled"
+        return "not needed" if self.context.boundary_found else "not found: the kernel goes without it"
 
     def diagnostics_of_rows(self) -> dict[str, Any]:
         """What further explained rows change, except what they cost."""

@@ -13,8 +13,6 @@ from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray
 
-__all__ = ["add_effects", "explained_rows", "make_rows"]
-
 _NUMBERS = 2**21  # that are sent to the model at once
 
 

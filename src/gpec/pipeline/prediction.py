@@ -20,13 +20,10 @@ import numpy as np
 
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
-from gpec.gp import Prediction
-from gpec.gp._linalg import PairPosterior
+from gpec.gp import PairPosterior, Prediction
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
-
-__all__ = ["Changes", "left_out_values", "predict_changes", "predict_values"]
 
 _BLOCK = 128  # rows whose similar rows are looked at together
 _ROWS = 2_048  # whose difficulty is looked up together
@@ -92,21 +89,21 @@ def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: Float
 def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | None = None) -> Prediction:
     """What the explainer would answer: the posterior with its own noise, given what attributions add up to."""
     u = fitted.noise_at(None)
-    boundary, variance, mean = found.boundary_variance, found.variance + u, found.mean
+    of_model, variance, mean = found.model_variance, found.variance + u, found.mean
     base = fitted.common_base(len(rows))
     if fitted.observations.adds_up_to is not None and base is not None:
         lack = fitted.attribution_totals(rows) - base - mean.sum(axis=1)
         share, variance = _shares(variance)
-        mean, boundary = mean + share * lack[:, None], _shares(boundary)[1]
-    boundary = np.maximum(boundary, _least_variance(fitted))
-    noise = np.maximum(variance - boundary, 0.0)
+        mean, of_model = mean + share * lack[:, None], _shares(of_model)[1]
+    of_model = np.maximum(of_model, _least_variance(fitted))
+    noise = np.maximum(variance - of_model, 0.0)
     normalizer = fitted.normalizer
     if normalizer is not None:
-        std = np.sqrt(boundary + noise)
+        std = np.sqrt(of_model + noise)
         sizes = run_blocks(lambda part: normalizer.at(rows[part]), len(rows), _ROWS, n_jobs=n_jobs)
         wider = (normalizer.scaled(std, np.concatenate(list(sizes))) / std) ** 2
-        boundary, noise = boundary * wider, noise * wider
-    return Prediction(mean, boundary, noise, found.clamped)
+        of_model, noise = of_model * wider, noise * wider
+    return Prediction(mean, of_model, noise, found.clamped)
 
 
 def left_out_values(fitted: Fitted) -> tuple[FloatArray, FloatArray]:

@@ -22,8 +22,6 @@ from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Refinement", "choose_rows", "mean_width", "refine_once"]
-
 _LEVEL = 0.95
 _TARGETS = 300
 _NUMBERS = 3e7  # in the covariances of targets and candidates
@@ -32,7 +30,7 @@ _NUMBERS = 3e7  # in the covariances of targets and candidates
 def mean_width(fitted: Fitted, rows: Rows, execution: Execution) -> float:
     """Mean width of the value's 95% intervals of some rows."""
     found = value_intervals(fitted, rows, execution)
-    std = np.sqrt(found.boundary_variance + found.noise_variance)
+    std = np.sqrt(found.model_variance + found.noise_variance)
     return float(2.0 * Value(fitted.calibration.value).half_width(std, _LEVEL).mean())
 
 

@@ -15,8 +15,6 @@ from gpec.pipeline.kernel_inputs import explained_rows
 from gpec.pipeline.settings import Settings
 from gpec.similar import FunctionOfRows, SimilarFunction, make_similar
 
-__all__ = ["replacement_parameters", "restore"]
-
 
 def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     """The fit that a file holds, joined with its model."""
@@ -26,10 +24,11 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
         stated = saved.model_output
     checked = Model(model, schema, model_output=stated, threshold=settings.threshold)
     saved.model_fingerprint.require_same(checked)
-    saved.boundary.require_on_boundary(checked, saved.seed)
+    if saved.boundary is not None:
+        saved.boundary.require_on_boundary(checked, saved.seed)
     groups = Groups.of(settings.groups, schema)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
-    context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed)
+    context = FitContext(settings, schema, checked, groups, explainer, saved.background, saved.seed, saved.mode)
     kernels = [one.kernel for one in saved.output_models]
     rows, output_models = explained_rows(context, observations.sample, kernels), []
     for output, (kernel, one) in enumerate(zip(kernels, saved.output_models, strict=True)):
@@ -46,6 +45,6 @@ def replacement_parameters(saved: SavedFit) -> dict[str, Any]:
     """Parameters that were objects when the fit was saved, and are not in the file, replaced by what the fit stored."""
     return {
         "explainer": None,
-        "kernel": saved.output_models[0].kernel.copy(),
+        "kernel": saved.output_models[0].kernel.copy() if saved.output_models else "auto",
         "background": saved.schema.decode(saved.background),
     }

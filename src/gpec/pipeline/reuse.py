@@ -14,14 +14,12 @@ from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
 from gpec.typing import FloatArray
 
-__all__ = ["StageCache", "fingerprint_model", "reuse_previous_fit"]
-
-_PROBE_ROWS = 20
+PROBE_ROWS = 20
 
 
 def fingerprint_model(inputs: FitInputs, cache: BlockCache | None) -> ModelFingerprint:
     """Call the model for the first time, which gives the number of classes; compare with a checkpoint's answers."""
-    rows, model = inputs.rows[:_PROBE_ROWS], inputs.context.model
+    rows, model = inputs.rows[:PROBE_ROWS], inputs.context.model
     answer = model.answers(rows)
     if cache is None:
         return ModelFingerprint(rows, answer)
@@ -39,7 +37,7 @@ class StageCache:
     fingerprints: dict[str, str]  # of what each stage is made from
     pool_answers: FloatArray | None = None  # the model's, by which rows were drawn
     boundary: BoundarySample | None = None
-    graphs: tuple[GeodesicGraph, ...] | None = None
+    graphs: tuple[GeodesicGraph | None, ...] = ()
     observations: Observations | None = None
 
 
@@ -53,7 +51,7 @@ def reuse_previous_fit(
     context, s = inputs.context, inputs.context.settings
     of_model = (id(context.model.user_model), context.model.output, context.model.threshold, model_fingerprint.answer)
     prints = {"context": fingerprint(to_state(context.schema), inputs.rows, context.seed, *of_model)}
-    prints["boundary"] = fingerprint(prints["context"], inputs.sampler, s.n_boundary)
+    prints["boundary"] = fingerprint(prints["context"], inputs.sampler, context.n_boundary)
     prints["graph"] = fingerprint(prints["boundary"], s.n_neighbors, s.n_landmarks, s.components)
     prints["explainer"] = fingerprint(
         prints["context"], context.explainer, context.groups, context.background, s.noise, s.n_resamples
@@ -65,7 +63,8 @@ def reuse_previous_fit(
     if "context" not in same:
         return inputs, StageCache(prints)
     try:
-        earlier.boundary.require_on_boundary(context.model, context.seed)  # the model may have been changed in place
+        if earlier.boundary is not None:  # the model may have been changed in place
+            earlier.boundary.require_on_boundary(context.model, context.seed)
     except (InputError, ModelMismatchError):
         return inputs, StageCache(prints)
     model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else context.explainer
@@ -76,6 +75,6 @@ def reuse_previous_fit(
         prints,
         seen.sample.answers,
         earlier.boundary if "boundary" in same else None,
-        tuple(one.graph for one in earlier.output_models) if "graph" in same else None,
+        tuple(one.graph for one in earlier.output_models) if "graph" in same else (),
         known if "explainer" in same and not seen.given else None,
     )

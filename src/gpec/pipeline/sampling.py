@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import brentq
 
-from gpec.boundary import BoundarySample
-from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
+from gpec.boundary import BoundarySample, Sampler
+from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError, ModelMismatchError
 from gpec.models import Model
-from gpec.pipeline.context import ExplainedSample, FitInputs
+from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
 from gpec.pipeline.fitted import ModelFingerprint
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
@@ -18,10 +21,10 @@ from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
-__all__ = ["fit_similarity", "keep_rows", "sample_boundary", "sample_rows_to_explain", "with_cache"]
-
 _POOL = 10_000  # size of the pool from which rows are drawn; 10 n if n is as large
 _OUTPUT_BINS = 10
+_FEW_ROWS, _MORE_ROWS = 5, 20  # between which few boundary points are sought, for each point
+TRIED_ROWS = 20  # that fit explains in mode "explain"
 _KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
 
 
@@ -33,13 +36,17 @@ def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, executio
     ``known`` are the model's answers by which an earlier fit drew.
     """
     context, Z, n = inputs.context, inputs.rows, inputs.context.settings.n_explained
+    few = context.mode == "explain"  # nothing is learned from them; they show the unit and that the explainer works
     if inputs.explained is not None:
-        return ExplainedSample(inputs.explained, np.ones(len(inputs.explained)))
+        chosen = inputs.explained[:TRIED_ROWS] if few else inputs.explained
+        return ExplainedSample(chosen, np.ones(len(chosen)))
     rng = stream(context.seed, "explained rows")
     order = rng.permutation(len(Z))
-    if context.settings.draw == "uniform":
+    if few:
+        n = min(n, TRIED_ROWS)
+    if few or context.settings.draw == "uniform":
         return ExplainedSample(Z[order[:n]], np.ones(n))
-    pool = order[: _POOL if n < _POOL else 10 * n]
+    pool = order[: pool_size(n)]
     model = with_cache(context.model, "drawn rows", execution)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
     if known is None or len(known) < len(pool):
@@ -57,10 +64,18 @@ def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, executio
     return ExplainedSample(Z[pool[first]], weights / weights.mean(), answers)
 
 
+def pool_size(n: int) -> int:
+    """How many rows, at most, the model is asked for to draw ``n`` of them by its answers."""
+    return _POOL if n < _POOL else 10 * n
+
+
 def fit_similarity(inputs: FitInputs) -> SimilaritySampler | None:
     """What similar rows are, learned from the rows of ``fit``."""
     context = inputs.context
-    return None if inputs.similar is None else inputs.similar.learn(context.schema, inputs.rows, context.seed)
+    if inputs.similar is None:
+        return None
+    learn = inputs.similar.learn_draws if context.mode == "explain" else inputs.similar.learn
+    return learn(context.schema, inputs.rows, context.seed)
 
 
 def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatArray:
@@ -72,16 +87,48 @@ def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatA
     return inputs.rows[order[:_KEPT_ROWS]]
 
 
-def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, execution: Execution) -> BoundarySample:
+def samples_boundary(context: FitContext) -> bool:
+    """Whether ``fit`` samples a boundary if none is given."""
+    return context.mode == "predict" and context.kernel.needs_boundary
+
+
+def find_boundary(
+    inputs: FitInputs, known: BoundarySample | None, model_fingerprint: ModelFingerprint, execution: Execution
+) -> tuple[FitInputs, BoundarySample | None]:
+    """The points that were given, or those that the kernel needs, sampled unless they are ``known``.
+
+    Where the model never predicts a class, ``kernel="auto"`` goes without its term along the boundary.
+    """
+    context, sampler = inputs.context, inputs.sampler
+    if isinstance(sampler, Sampler) and not samples_boundary(context):
+        return inputs, None
+    if known is not None:
+        return inputs, known
+    try:
+        return inputs, sample_boundary(context, sampler, inputs.rows, model_fingerprint, execution)
+    except BoundaryNotFoundError as error:
+        if context.settings.kernel != "auto":
+            raise
+        if context.model.is_guess:  # it may predict numbers
+            warnings.warn(f"{error} The fit goes on without the boundary.", FewBoundaryPointsWarning, stacklevel=3)
+        return replace(inputs, context=replace(context, boundary_found=False)), None
+
+
+def sample_boundary(
+    context: FitContext,
+    sampler: Sampler | BoundarySample,
+    rows: FloatArray,
+    model_fingerprint: ModelFingerprint,
+    execution: Execution,
+) -> BoundarySample:
     """Points on the decision boundary, sampled or as given."""
-    context, sampler, cache = inputs.context, inputs.sampler, execution.cache
-    settings, seed = context.settings, context.seed
+    cache, seed = execution.cache, context.seed
     try:
         if isinstance(sampler, BoundarySample):
             sampler.require_on_boundary(context.model, seed)
             return sampler
         model = with_cache(context.model, "boundary", execution)
-        sample = sampler.draw(model, inputs.rows, settings.n_boundary, seed=seed, progress=settings.progress)
+        sample = _draw_points(context, sampler, model, rows)
     except (BoundaryNotFoundError, ModelMismatchError):
         context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)  # if this is why, say so
         raise
@@ -91,6 +138,29 @@ def sample_boundary(inputs: FitInputs, model_fingerprint: ModelFingerprint, exec
         except (InputError, ModelMismatchError) as error:
             raise different_work(cache.folder, "the model") from error
     return sample
+
+
+def rows_to_pair(context: FitContext, rows: FloatArray) -> list[FloatArray]:
+    """Rows between which the boundary is sought, and more of them if that fails.
+
+    Few points are sought between few rows first, because the model is asked for each row.
+    """
+    if context.settings.n_boundary != "auto" or context.kernel.rests_on_boundary:
+        return [rows]
+    order = stream(context.seed, "rows to pair").permutation(len(rows))
+    return [rows[order[: each * context.n_boundary]] for each in (_FEW_ROWS, _MORE_ROWS)]
+
+
+def _draw_points(context: FitContext, sampler: Sampler, model: Model, rows: FloatArray) -> BoundarySample:
+    def draw(some: FloatArray) -> BoundarySample:
+        n, progress = context.n_boundary, context.settings.progress
+        return sampler.draw(model, some, n, seed=context.seed, progress=progress)
+
+    tries = rows_to_pair(context, rows)
+    for some in tries[:-1]:
+        with suppress(BoundaryNotFoundError):
+            return draw(some)
+    return draw(tries[-1])
 
 
 def with_cache(model: Model, stage: str, execution: Execution) -> Model:

@@ -9,15 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
-from gpec.errors import ParameterTypeError
+from gpec.errors import InputError, ParameterTypeError
 from gpec.explainers.noise import check_noise
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import BlockCache
 
-__all__ = ["Settings"]
-
 _PLAIN = (str, int, float, bool, type(None))
-_KEPT_ELSEWHERE = ("random_state", "boundary")  # a file holds the seed and the boundary points themselves
+_KEPT_ELSEWHERE = ("random_state", "boundary", "mode")  # a file holds the seed, the boundary points, and the mode used
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +23,7 @@ class Settings:
     """The parameters of :class:`gpec.GPEC` except the model; making one refuses what can never be used."""
 
     explainer: Any
+    mode: Literal["auto", "explain", "predict"]
     kernel: Any
     similar: Any
     task_kernel: Any
@@ -32,7 +31,7 @@ class Settings:
     lam: float | Literal["auto", "evidence"]
     rho: float | Literal["auto", "evidence"]
     boundary: Any
-    n_boundary: int
+    n_boundary: int | Literal["auto"]
     n_neighbors: int
     n_landmarks: int | Literal["auto"]
     components: Literal["separate", "bridge"]
@@ -51,7 +50,13 @@ class Settings:
     progress: Literal["auto"] | bool
 
     def __post_init__(self) -> None:
-        check_count("n_boundary", self.n_boundary, least=10)
+        if self.mode in ("classification", "regression"):
+            raise InputError(
+                f"mode={self.mode!r} must be 'auto', 'explain' or 'predict', which say how attributions of similar "
+                "rows are found; model_output says what the model returns."
+            )
+        check_choice("mode", self.mode, ("auto", "explain", "predict"))
+        check_auto_count("n_boundary", self.n_boundary, least=10)
         check_count("n_neighbors", self.n_neighbors)
         check_auto_count("n_landmarks", self.n_landmarks)
         check_choice("components", self.components, ("separate", "bridge"))

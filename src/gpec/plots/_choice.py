@@ -9,8 +9,6 @@ from gpec._validation import check_choice
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
 
-__all__ = ["draw"]
-
 _KINDS = ("bars", "beeswarm", "calibration", "image", "scatter", "similar", "summary", "waterfall")
 _OF_ONE_ROW = ("bars", "similar", "waterfall")
 

@@ -15,17 +15,6 @@ from gpec.intervals.trust import SIGN_WORDS
 from gpec.plots._style import label, new_axes, tidy
 from gpec.typing import FloatArray, IntArray
 
-__all__ = [
-    "bar",
-    "feature_axes",
-    "firmness_legend",
-    "legend_below",
-    "names_and_values",
-    "shown_of",
-    "whiskers",
-    "zero_line",
-]
-
 _PALE = 0.45
 _LEGEND = 0.27  # inches for each line of the legend
 _CHARACTERS = 56  # of the labels in one line of the legend
@@ -52,7 +41,7 @@ def feature_axes(ax: Axes | None, names: list[str], width: float, each: float, m
 
 
 def bar(ax: Axes, start: float, step: float, y: float, word: str) -> None:
-    """A bar from ``start``, with a colour for its sign and a fill for the certainty of the sign."""
+    """A bar from ``start``, with a colour for its sign and a fill for its firmness."""
     ax.barh(y, step, left=start, height=0.65, **_fill(word, UP if step >= 0 else DOWN))
 
 

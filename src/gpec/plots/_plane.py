@@ -21,17 +21,6 @@ from gpec.intervals.protocol import Explained
 from gpec.plots._style import label, plain
 from gpec.typing import FloatArray
 
-__all__ = [
-    "FittedGPEC",
-    "Plane",
-    "PlaneAxis",
-    "choose_columns",
-    "choose_output",
-    "one_row",
-    "position_of",
-    "title_over_legend",
-]
-
 _MARGIN = 0.05  # of the range, on both sides
 _RARE = 0.005  # share of rows at either end that may lie outside the plot
 _MOST_TICKS = 25  # names of categories
@@ -46,6 +35,7 @@ class FittedGPEC(Protocol):
     def explain(
         self, X: Any, *, attribution: Literal["explainer", "posterior"] = ..., confidence_level: float = ...
     ) -> Explained: ...
+    def sample_boundary(self) -> Any: ...
     def _require_fitted(self) -> Any: ...
 
 
@@ -157,7 +147,7 @@ def choose_columns(features: Any, schema: Schema, default: tuple[int, int], who:
     chosen = [features] if isinstance(features, str) else list(features)
     if len(chosen) != 2:
         raise InputError(f"features={features!r} must name two columns, the horizontal axis first.")
-    first, second = (column_of("features", one, schema) for one in chosen)
+    first, second = (column_of("features", one, schema.names, schema.labels) for one in chosen)
     if first == second:
         raise InputError(f"features={features!r} names one column twice; name two different ones.")
     return first, second

@@ -15,11 +15,6 @@ from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
 from gpec.typing import FloatArray, IntArray
 
-__all__ = [
-    "LOW_TO_HIGH", "axis_note", "color_bar", "label", "largest", "look", "new_axes", "plain", "promise_label",
-    "require_axes", "tidy", "unit_label",
-]  # fmt: skip
-
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low_to_high", [PALETTE[0], PALETTE[3], PALETTE[1]])  # dark is low
 _STYLES, _MARKERS = ("-", "--", "-.", ":"), "sD^vP<>X"
 _REMEDIES = {

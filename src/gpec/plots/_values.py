@@ -11,8 +11,6 @@ import numpy as np
 from gpec._numbers import is_missing
 from gpec.typing import FloatArray
 
-__all__ = ["MANY", "dot_size", "numbers_of", "spread"]
-
 MANY = 2_000  # from this number on, dots are rasterised in vector formats
 
 

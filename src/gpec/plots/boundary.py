@@ -131,15 +131,16 @@ def _rows(rows: Any) -> Any:
 
 
 def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
-    fitted = g._require_fitted()
+    fitted = g.sample_boundary()._require_fitted()
     context = fitted.context
     chosen = choose_output(output, context.model.output_names, "boundary")
-    layer = fitted.output_models[chosen]
     points = fitted.boundary.of(chosen).points
-    # the graph keeps the first of several equal points
-    first = cKDTree(context.schema.embed(points, "boundary")).query(layer.graph.points)[1]
+    embedded = context.schema.embed(points, "boundary")
+    graph, kernel = fitted.along_boundary(chosen)
+    graph = GeodesicGraph.build(embedded) if graph is None else graph
+    first = cKDTree(embedded).query(graph.points)[1]  # the graph keeps the first of several equal points
     names, explained = tuple(context.groups.names), fitted.observations.rows
-    return _Sheet(context.schema, points[first], layer.graph, fitted.rows_for, layer.kernel, names, explained)
+    return _Sheet(context.schema, points[first], graph, fitted.rows_for, kernel, names, explained)
 
 
 def _of_points(points: Any, output: Any) -> _Sheet:

@@ -20,6 +20,7 @@ from gpec.typing import FloatArray
 __all__ = ["calibration"]
 
 _LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
+_ROUNDING = 1e-9
 _BAND = 0.95  # of draws lie inside the band
 _ABOUT = {
     "similar rows": "attributions of similar rows",
@@ -106,14 +107,13 @@ def _truth(truth: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _levels(e: Explained, levels: Any) -> FloatArray:
-    """The given levels; else all default levels for which there are enough calibration rows."""
+    """The given levels; else all default levels that the explanation has intervals for."""
     if levels is not None:
         given = np.unique(check_finite_array("levels", levels).ravel())
         if not len(given):
             raise InputError("levels is empty; give at least one confidence level.")
         return np.array([check_level(float(level), "levels") for level in given])
-    scores = getattr(e.rule, "scores", None)
-    known = _LEVELS if scores is None or not scores.fresh else _LEVELS[scores.highest_level >= _LEVELS]
+    known = _LEVELS[[abs(e.rule.attainable(level) - level) < _ROUNDING for level in _LEVELS]]
     if not len(known):
         raise InputError("The explanation was calibrated on too few rows for any level; calibrate on more.")
     return known

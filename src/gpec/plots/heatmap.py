@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from gpec._colors import DIVERGING, INK, UNCERTAINTY, UP
 from gpec._numbers import level_text
 from gpec._validation import check_choice, check_count, check_finite_array
-from gpec.errors import InputError
+from gpec.errors import BoundaryNotFoundError, InputError
 from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, position_of, title_over_legend
 from gpec.plots._style import label, new_axes, plain
 from gpec.typing import FloatArray
@@ -20,7 +21,7 @@ __all__ = ["heatmap"]
 
 _MOST_POINTS = 2_000  # boundary points drawn
 
-Quantity = Literal["width", "std", "value", "boundary_variance", "noise_variance"]
+Quantity = Literal["width", "std", "value", "model_variance", "noise_variance"]
 
 
 def heatmap(
@@ -32,7 +33,7 @@ def heatmap(
     output: Any = None,
     data: Any = None,
     quantity: Quantity | Callable[[Any], Any] = "width",
-    attribution: Literal["posterior", "explainer"] = "posterior",
+    attribution: Literal["posterior", "explainer"] | None = None,
     confidence_level: float = 0.95,
     limits: Any = None,
     color_limits: tuple[float, float] | None = None,
@@ -46,8 +47,9 @@ def heatmap(
     """Draw the uncertainty of one feature's attribution over two features.
 
     The decision boundary is black: its sampled points if the rows have two features; if they have more, the line
-    at which the model changes its answer in the slice shown. The rows explained in ``fit`` are circles, hollow ones
-    where their other features differ from the slice. Rows of one category are spread over its cell.
+    at which the model changes its answer in the slice shown. The rows that a fit in mode "predict" learned from are
+    circles, hollow ones where their other features differ from the slice. Rows of one category are spread over its
+    cell.
 
     Parameters
     ----------
@@ -64,11 +66,12 @@ def heatmap(
         The class, if there are several.
     data : one row, optional
         Values of all other features; by default those of the explained row nearest to the mean.
-    quantity : {"width", "std", "value", "boundary_variance", "noise_variance"} or function
+    quantity : {"width", "std", "value", "model_variance", "noise_variance"} or function
         What the colour shows: the width of the interval, the standard deviation, the attribution itself, or one part of
         the variance. A function is given rows and returns one number for each: so other methods can be drawn, too.
-    attribution : {"posterior", "explainer"}
-        As in ``g.explain``: the posterior is cheap; the explainer runs once for each cell of the grid.
+    attribution : {"posterior", "explainer"}, optional
+        As in ``g.explain``. By default the posterior, which is cheap; in mode "explain" the explainer, which runs for
+        each cell of the grid and its similar rows.
     confidence_level : float
         Level of the interval.
     limits : pair of (low, high), optional
@@ -94,9 +97,11 @@ def heatmap(
     fitted = g._require_fitted()
     schema, groups, model = fitted.context.schema, fitted.context.groups, fitted.context.model
     check_count("n_grid", n_grid, least=2)
+    if attribution is None:
+        attribution = "explainer" if fitted.context.mode == "explain" else "posterior"
     check_choice("attribution", attribution, ("posterior", "explainer"))
     place = position_of(feature, groups.names)
-    several = len(fitted.output_models) > 1
+    several = model.n_outputs > 1
     chosen = choose_output(output, model.output_names, "heatmap")
     columns = choose_columns(features, schema, _usual(fitted, place, chosen), "heatmap")
     row = _middle(schema, fitted.observations.rows) if data is None else one_row("data", data, schema)
@@ -117,17 +122,22 @@ def heatmap(
     colors = cmap or (DIVERGING if quantity == "value" else UNCERTAINTY)
     mesh = ax.pcolormesh(across, up, surface, cmap=colors, vmin=low, vmax=high, shading="nearest", rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label=plain(bar if bar_label is None else bar_label))
-    if boundary and schema.n_features == 2:
-        points = fitted.boundary.of(chosen).points
+    sample = None
+    if boundary and (schema.n_features == 2 or model.is_regressor):
+        with suppress(BoundaryNotFoundError):  # then there is none to draw
+            sample = g.sample_boundary()._require_fitted().boundary
+    if sample is not None and schema.n_features == 2:
+        points = sample.of(chosen).points
         _draw_points(
             ax,
             plane.spread(points[:: -(-len(points) // _MOST_POINTS)]),
             model.kind.sampled,
         )
-    elif boundary:
-        for margin in model.kind.margins(model.answers(cells), chosen, model.threshold, fitted.boundary.levels):
+    elif boundary and schema.n_features > 2:
+        levels = [] if sample is None else sample.levels
+        for margin in model.kind.margins(model.answers(cells), chosen, model.threshold, levels):
             _draw_slice(ax, *plane.contours(across, up, margin.reshape(surface.shape)), named=model.kind.boundary)
-    if explained:
+    if explained and fitted.context.mode == "predict":
         _draw_explained(ax, plane.spread(fitted.observations.rows), apart=schema.n_features > 2)
     plane.dress(ax)
     of_class = f", class {label(model.output_names[chosen])}" if several else ""
@@ -165,7 +175,7 @@ def _bar_label(quantity: Any, level: float, unit: str) -> str:
         "width": f"width of the {level_text(level)} interval",
         "std": "standard deviation",
         "value": "attribution",
-        "boundary_variance": "variance, boundary part",
+        "model_variance": "variance, model part",
         "noise_variance": "variance, noise part",
     }
     squared = f"{unit}, squared" if quantity.endswith("variance") else unit

@@ -35,7 +35,7 @@ def image(
 ) -> npt.NDArray[Any]:
     """Draw the upper bound, the value and the lower bound of each pixel's attribution, in one scale of colours.
 
-    Where all three panels have one colour, red or blue, the sign of the attribution is firm.
+    Where all three panels have one colour, red or blue, the interval lies on one side of zero; at 95% the sign is firm.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from gpec._numbers import counted, level_text, share_text
 from gpec._validation import check_count
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
-from gpec.intervals.trust import half_width_of_mean, trust_words
+from gpec.intervals.trust import half_width_of_mean
 from gpec.plots._feature_axes import feature_axes, legend_below, shown_of, whiskers
 from gpec.plots._style import axis_note, label, largest, require_axes, unit_label
 from gpec.typing import FloatArray
@@ -61,7 +61,7 @@ def summary(
     it shrinks with the number of rows, unlike the intervals of single attributions. Rows count as independent, and so
     do classes. There is none for a single row.
 
-    A sign is firm where it is certain by at least 97.5%; see :func:`gpec.intervals.trust_words`.
+    A sign is firm where the 95% interval lies on one side of zero; see :func:`gpec.intervals.firmness`.
     """
     e = _of_output(e, output)
     require_axes(e, ("row", "feature", "output") if "output" in e.axes else ("row", "feature"), "summary")
@@ -78,7 +78,7 @@ def summary(
         total = mean[chosen].sum(axis=1)
         half = _half_width(shown, sizes[:, chosen].sum(axis=2))
         whiskers(ax, np.maximum(total - half, 0.0), total + half, place)
-    _gauges(ax, _firm_share(shown), place)
+    _gauges(ax, (shown.firmness == "firm").reshape(sizes[:, chosen].shape).mean(axis=(0, 2)), place)
     ax.set_xlim(left=0.0)
     axis_note(ax, f"mean size of {unit_label(e)}", _note(e) + shown_of(e, len(chosen)))
     return ax
@@ -96,11 +96,6 @@ def _half_width(e: Explained, sizes: FloatArray) -> FloatArray:
     """Half-width of the interval of the mean size, for each feature; variances of classes add."""
     own = np.sqrt(((e.width / 2.0) ** 2).reshape(*e.shape[:2], -1).sum(axis=2))
     return half_width_of_mean(sizes, own, e.confidence_level)
-
-
-def _firm_share(e: Explained) -> FloatArray:
-    firm = (trust_words(e) == "firm").reshape(*e.shape[:2], -1)
-    return np.asarray(firm.mean(axis=(0, 2)))
 
 
 def _stack(ax: Axes, mean: FloatArray, place: Any, names: list[str], legend: bool) -> None:

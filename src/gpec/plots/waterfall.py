@@ -11,16 +11,15 @@ from gpec._colors import FAINT, GREY, INK
 from gpec._numbers import answer_text, number
 from gpec._validation import check_count
 from gpec.intervals.protocol import Explained
-from gpec.intervals.rules import mixture_quantile
-from gpec.intervals.trust import trust_words
+from gpec.intervals.trust import SIGN_LEVELS
 from gpec.plots._feature_axes import bar, feature_axes, firmness_legend, names_and_values, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 from gpec.typing import IntArray
 
 __all__ = ["waterfall"]
 
+_ROUNDING = 1e-9  # of levels
 _ALIKE = 0.005  # of the answer or the largest step: tolerated gap between the sum and the model's answer
-_TWO_SIDED = {"firm": 0.95, "likely": 0.68}  # of a normal, where its sign is 97.5% and 84% certain
 
 
 class _Step(NamedTuple):
@@ -36,7 +35,7 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
 
     Read from top to bottom: each step starts where the one above ended. The line on a step is the interval of this step
     alone: it shows where the step could have ended. A full bar has a firm sign, a pale one a likely sign and a hatched
-    one an unclear sign; see :func:`gpec.intervals.trust_words`.
+    one an unclear sign; see :func:`gpec.intervals.firmness`.
 
     Parameters
     ----------
@@ -56,10 +55,11 @@ def waterfall(e: Explained, *, ax: Axes | None = None, max_features: int = 10, l
 
     Notes
     -----
-    Attributions of other features may move together or against each other, so their intervals do not simply add. The
-    interval of the joined step comes from what the intervals themselves are made of: for each similar row the predicted
-    changes are added, and what the prediction leaves open is added as if independent between features. It is an
-    estimate: calibration checks features one by one, not their sum.
+    Attributions of other features may move together or against each other, so their intervals do not simply add. Where
+    similar rows were explained, the interval of the joined step is that of their sums (or, with
+    ``keep_similar=False``, the sum of the intervals, which is wider). Else the predicted changes are added for each
+    similar row, and what the prediction leaves open is added as if independent between features. That is an estimate:
+    calibration checks features one by one, not their sum.
 
     Where an explainer gives no base value, the steps start at 0 and the picture says so. Where the steps do not add up
     to the model's answer (LIME, or log-odds), the last line is called "sum" and the model's answer stands below.
@@ -95,7 +95,7 @@ def _steps(e: Explained, count: int) -> list[_Step]:
     order = largest(np.abs(e.values), len(e))
     alone = order if len(e) <= count + 1 else order[:count]
     shown = e[alone]
-    parts = (names_and_values(shown), shown.values, *shown.interval(), trust_words(shown))
+    parts = (names_and_values(shown), shown.values, *shown.interval(), shown.firmness)
     steps = [_Step(*step) for step in zip(*parts, strict=True)]
     return steps if len(alone) == len(e) else [*steps, _joined(e, order[len(alone) :])]
 
@@ -103,16 +103,15 @@ def _steps(e: Explained, count: int) -> list[_Step]:
 def _joined(e: Explained, rest: IntArray) -> _Step:
     """The sum of some attributions, with the interval of a sum."""
     part = e[rest]
-    value = float(part.values.sum())
-    mean, deviation = part.rule.others(part.values, part.std)
-    offset, spread = mean.sum(axis=0) - value, np.sqrt((deviation**2).sum(axis=0))
 
-    def half(level: float) -> float:
-        return float(mixture_quantile(offset, spread, level))
+    def bounds(level: float) -> tuple[float, float]:
+        lower, upper = part.rule.bounds_of_sum(part.values, part.std, level)
+        return float(lower), float(upper)
 
-    word = next((word for word, level in _TWO_SIDED.items() if abs(value) > half(level)), "unclear")
-    width = half(e.confidence_level)
-    return _Step(f"{len(rest):,} others", value, value - width, value + width, word)
+    known = {word: level for word, level in SIGN_LEVELS.items() if part.rule.attainable(level) > level - _ROUNDING}
+    sides = {word: bounds(part.rule.attainable(level)) for word, level in known.items()}
+    word = next((word for word, (lower, upper) in sides.items() if lower > 0 or upper < 0), "unclear")
+    return _Step(f"{len(rest):,} others", float(part.values.sum()), *bounds(e.confidence_level), word)
 
 
 def _ends(e: Explained, total: float, most: float) -> tuple[str, str, str]:

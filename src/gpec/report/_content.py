@@ -11,23 +11,21 @@ import numpy.typing as npt
 from gpec._numbers import decimals_for, is_missing, value_text
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
-from gpec.intervals.trust import firm_share_of, half_width_of_mean, words_of
+from gpec.intervals.trust import SHOWN_WORDS, half_width_of_mean, shown_words
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Content", "columns_of", "data_of", "extremes", "outputs_of", "shortened", "shown_rows", "with_axes"]
-
 _CELLS = 400_000  # attributions in one page, so that it stays below 10 MB
-_EXTREMES = 0.1  # share of the rows shown that are the least, and the most, trustworthy, if not all are shown
+_EXTREMES = 0.1  # share of the rows shown that have the smallest firm share, and the largest, if not all are shown
 
 
-def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int) -> IntArray:
-    """Positions of the rows to show: all, or the least and the most trustworthy and a random sample of others."""
-    n = len(trust)
+def shown_rows(firm: FloatArray, n_features: int, n_outputs: int, max_rows: int) -> IntArray:
+    """Positions of the rows to show: all, or those with the smallest and the largest firm share and a sample."""
+    n = len(firm)
     limit = max(min(max_rows, _CELLS // (n_features * n_outputs)), 1)
     if n <= limit:
         return np.arange(n)
-    order = np.argsort(trust, kind="stable")
+    order = np.argsort(firm, kind="stable")
     k = extremes(limit)
     chosen = np.zeros(n, dtype=bool)
     chosen[order[:k]] = chosen[order[n - k :]] = True
@@ -37,7 +35,7 @@ def shown_rows(trust: FloatArray, n_features: int, n_outputs: int, max_rows: int
 
 
 def extremes(n: int) -> int:
-    """Number of the least, and of the most, trustworthy rows among ``n`` rows shown, if not all are shown."""
+    """Number of rows with the smallest, and with the largest, firm share among ``n`` shown, if not all are shown."""
     return int(n * _EXTREMES)
 
 
@@ -70,16 +68,15 @@ class Content:
                 f"A report needs at least one row with its features; this explanation has the axes {e.axes} and the "
                 f"shape {e.shape}."
             )
-        certainty = e.sign_certainty  # expensive with many rows, so once
-        by_row = with_axes(e, firm_share_of(e, certainty), feature=False)
+        by_row = with_axes(e, e.firm_share, feature=False)
         least = by_row.min(axis=1)
         lower, upper = e.interval()
-        names = ("values", "lower", "upper", "std", "boundary", "certainty")
-        arrays = (e.values, lower, upper, e.std, e.boundary_variance, certainty)
+        names = ("values", "lower", "upper", "std", "model", "words")
+        arrays = (e.values, lower, upper, e.std, e.model_variance, shown_words(e))
         full = {name: with_axes(e, array) for name, array in zip(names, arrays, strict=True)}
         n, d, c = full["values"].shape
         shown = shown_rows(least, d, c, max_rows)
-        by_class = [{name: array[:, :, k] for name, array in full.items()} for k in range(c)]
+        by_class: list[Any] = [{name: array[:, :, k] for name, array in full.items()} for k in range(c)]
         overall = [_overall(all_rows, e.confidence_level) for all_rows in by_class]
         plain = {
             "level": e.confidence_level,
@@ -112,7 +109,7 @@ def _overall(rows: dict[str, FloatArray], level: float) -> dict[str, list[float]
     mean, half = size.mean(axis=0), np.zeros(size.shape[1])
     if len(size) > 1:
         half = half_width_of_mean(size, (rows["upper"] - rows["lower"]) / 2, level)
-    firm = (words_of(rows["certainty"]) == "firm").mean(axis=0)
+    firm = (rows["words"] == "firm").mean(axis=0)
     columns = {"size": mean, "least": np.maximum(mean - half, 0.0), "most": mean + half, "firm": firm}
     return {name: shortened(column) for name, column in columns.items()}
 
@@ -120,13 +117,12 @@ def _overall(rows: dict[str, FloatArray], level: float) -> dict[str, list[float]
 def _part(rows: dict[str, FloatArray]) -> dict[str, Any]:
     """The numbers of the shown rows for one class, row after row."""
     variance = rows["std"] ** 2
-    share = np.divide(rows["boundary"], variance, out=np.ones_like(variance), where=variance > 0)
+    share = np.divide(rows["model"], variance, out=np.ones_like(variance), where=variance > 0)
     return {
         **{name: shortened(rows[name]) for name in ("values", "lower", "upper")},
         "std": shortened(rows["std"], 3),
-        "boundary": np.rint(100 * np.clip(share, 0.0, 1.0)).astype(int).ravel().tolist(),
-        "certainty": np.floor(100 * rows["certainty"]).astype(int).ravel().tolist(),
-        "words": "".join(words_of(rows["certainty"], ("0", "1", "2")).ravel()),
+        "model": np.rint(100 * np.clip(share, 0.0, 1.0)).astype(int).ravel().tolist(),
+        "words": "".join(str(SHOWN_WORDS.index(word)) for word in rows["words"].flat),
     }
 
 

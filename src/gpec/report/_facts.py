@@ -9,8 +9,6 @@ from gpec.intervals.protocol import Explained
 from gpec.report._content import Content, extremes, outputs_of
 from gpec.report._similar import Fit
 
-__all__ = ["facts_of", "how_to_read", "left_out", "settings_of"]
-
 _VALUES = {
     "explainer": "the explainer's own",
     "posterior": "predicted from other rows that the explainer was run on",
@@ -22,20 +20,22 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
     about = e.diagnostics
     settings, learned = about.get("settings", {}), {} if fit is None else fit.diagnostics_
     several = "output" in e.axes
+    points = _listed(learned["boundary_points"]) if "boundary_points" in learned else settings.get("n_boundary")
+    of_prediction = [
+        ("Rows explained to learn from", learned.get("explained_rows", settings.get("n_explained"))),
+        ("Points on level sets" if e.output_names is None else "Points on the decision boundary", points),
+        ("Levels", ", ".join(value_text(level) for level in learned.get("levels", ()))),
+        ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
+    ]
     found = [
         ("Model", str(settings.get("model", "")).strip("<>")),
         ("Explainer", str(settings.get("explainer", "")).strip("<>")),
         ("Explained classes" if several else "Explained class", ", ".join(outputs_of(e))),
         ("Unit of attributions", about.get("unit")),
         ("Attributions are", _VALUES.get(about.get("attribution", ""))),
+        ("Similar rows", _similar(e)),
         ("Noise of the explainer", about.get("noise")),
-        ("Rows explained to learn from", learned.get("explained_rows", settings.get("n_explained"))),
-        (
-            "Points on level sets" if e.output_names is None else "Points on the decision boundary",
-            _listed(learned.get("boundary_points")) or settings.get("n_boundary"),
-        ),
-        ("Levels", ", ".join(value_text(level) for level in learned.get("levels", ()))),
-        ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
+        *([] if about.get("mode") == "explain" else of_prediction),
         ("Model rows in the fit", learned.get("model_rows")),
         ("Model rows for this explanation", about.get("model_rows")),
         ("Seconds for the fit", _total(learned.get("seconds"))),
@@ -43,7 +43,7 @@ def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
         ("Seed", about.get("seed")),
         ("gpec version", about.get("version")),
     ]
-    return [(name, _text(value)) for name, value in found if value not in (None, "")]
+    return [(name, _text(value)) for name, value in found if value not in (None, "", "auto")]
 
 
 def settings_of(e: Explained) -> list[tuple[str, str]]:
@@ -71,9 +71,18 @@ def left_out(content: Content) -> str:
         return ""
     k = extremes(len(content.shown))
     return (
-        f"{content.n:,} rows were explained; this page lists {len(content.shown):,} of them: the {k:,} least and the "
-        f"{k:,} most trustworthy, and others drawn at random. The global picture is that of all rows."
+        f"{content.n:,} rows were explained; this page lists {len(content.shown):,} of them: the {k:,} with the "
+        f"smallest and the {k:,} with the largest firm share, and others drawn at random. The global picture is that "
+        "of all rows."
     )
+
+
+def _similar(e: Explained) -> str:
+    """How the attributions of similar rows were found, if the intervals are about them."""
+    if e.promise != "similar rows":
+        return ""
+    count = getattr(e.rule, "n_similar", None)  # of rules in mode "explain"
+    return "predicted" if count is None else f"explained, {count:,} for each row"
 
 
 def _listed(numbers: Any) -> str:

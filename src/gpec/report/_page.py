@@ -17,16 +17,14 @@ from gpec._numbers import MISSING, level_text
 from gpec._validation import check_count
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
 from gpec.intervals.protocol import Explained
-from gpec.intervals.trust import SIGN_WORDS
+from gpec.intervals.trust import SHOWN_WORDS
 from gpec.report._content import Content
 from gpec.report._facts import facts_of, how_to_read, left_out, settings_of
 from gpec.report._similar import Fit, similar_of
 from gpec.runtime.archive import replacing
 
-__all__ = ["write_report"]
-
 _SCRIPTS = ("numbers.js", "charts.js", "row.js", "table.js", "page.js")
-_WORDS = f'"use strict";\nconst MISSING = {json.dumps(MISSING)}, WORDS = {json.dumps(SIGN_WORDS)};'
+_WORDS = f'"use strict";\nconst MISSING = {json.dumps(MISSING)}, WORDS = {json.dumps(SHOWN_WORDS)};'
 _COLORS = (
     f":root {{ color-scheme: light; {css(LIGHT)} }}\n"
     f"@media (prefers-color-scheme: dark) {{ :root:not(.print) {{ color-scheme: dark; {css(DARK)} }} }}"
@@ -58,7 +56,7 @@ def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> 
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     data = {**content.plain, "similar": similar_of(e, content, fit)}
     return page.from_string(_source("page.html.jinja")).render(
-        title=title or "How far these explanations can be trusted",
+        title=title or "How far these explanations hold",
         n=content.n,
         outputs=content.plain["outputs"],
         n_features=len(content.plain["features"]),

@@ -14,10 +14,8 @@ from gpec.intervals.rules import SimilarRows
 from gpec.report._content import Content, columns_of, data_of, shortened, with_axes
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Fit", "similar_of"]
-
 _CELLS = 200_000  # attributions of similar rows in one page
-_LEAST = 2 / 3  # share of the least trustworthy among the rows whose similar rows are stored; the others are the most
+_LEAST = 2 / 3  # of the rows whose similar rows are stored, those with the smallest firm share; others have the largest
 
 
 class Fit(Protocol):
@@ -31,26 +29,28 @@ class Fit(Protocol):
 
     def similar_rows(self, X: Any) -> Any: ...
     def explain(self, X: Any, *, attribution: Any, confidence_level: float) -> Explained: ...
+    def _require_fitted(self) -> Any: ...
 
 
 def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any]:
     """The data on similar rows for the page's script; at least a sentence that says why there are none."""
-    predicted, reason = _predicted(e, content), _why_unknown(fit, content)
+    known, reason = _known(e, content), _why_unknown(fit, content)
     data = data_of(e)[content.shown]
     rows = answers = None
     if fit is None or reason:
-        if predicted is None:
+        if known is None:
             return {"note": reason}
-        chosen = _chosen(content, predicted.shape[1])
-        values = predicted[chosen]
+        chosen = _chosen(content, known.shape[1])
+        values = known[chosen]
     else:
-        count = len(fit.similar_rows(_as_fitted(data[:1], fit))) if predicted is None else predicted.shape[1]
+        count = len(fit.similar_rows(_as_fitted(data[:1], fit))) if known is None else known.shape[1]
         chosen = _chosen(content, count)
-        known = None if predicted is None else predicted[chosen]
+        known = None if known is None else known[chosen]
         values, rows, answers = _ask(fit, _as_fitted(data[chosen], fit), e.confidence_level, known)
     return {
         "note": " ".join(filter(None, [reason, _how_many(chosen, content)])),
         "count": values.shape[1],
+        "explained": e.diagnostics.get("mode") == "explain",
         "rows": chosen.tolist(),
         "values": [shortened(values[..., k]) for k in range(values.shape[3])],
         "columns": None if rows is None else columns_of(rows),
@@ -58,12 +58,20 @@ def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any
     }
 
 
-def _predicted(e: Explained, content: Content) -> FloatArray | None:
-    """Attributions of similar rows as the intervals predict them, ``(rows, K, d, c)``."""
+def _known(e: Explained, content: Content) -> FloatArray | None:
+    """Attributions of similar rows as they were explained, or as the intervals predict them, ``(rows, K, d, c)``."""
+    if e.similar_values is not None:
+        return _with_similar_axes(e)[content.shown]
     if not isinstance(e.rule, SimilarRows):
         return None
     values, offset = (with_axes(e, array)[content.shown] for array in (e.values, e.rule.offset))
     return np.asarray(np.moveaxis(values[..., None] + offset, 3, 1))
+
+
+def _with_similar_axes(e: Explained) -> FloatArray:
+    similar = np.asarray(e.similar_values)
+    similar = similar if "row" in e.axes else similar[None]
+    return similar if "output" in e.axes else similar[..., None]
 
 
 def _why_unknown(fit: Fit | None, content: Content) -> str:
@@ -93,25 +101,28 @@ def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
 
 
 def _ask(
-    fit: Fit, rows: Any, level: float, predicted: FloatArray | None
-) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
-    """Attributions ``(m, K, d, c)`` of similar rows, by the posterior unless predicted; those rows; the answers."""
+    fit: Fit, rows: Any, level: float, known: FloatArray | None
+) -> tuple[FloatArray, npt.NDArray[Any], FloatArray]:
+    """Attributions ``(m, K, d, c)`` of similar rows, found unless they are known; those rows; the model's answers."""
     similar = fit.similar_rows(rows)
     count = len(similar) // len(rows)
-    if predicted is not None and predicted.shape[1] != count:
+    if known is not None and known.shape[1] != count:
         raise InputError(
-            f"gpec finds {count} similar rows of each row, this explanation is about {predicted.shape[1]}; pass the "
+            f"gpec finds {count} similar rows of each row, this explanation is about {known.shape[1]}; pass the "
             "fit that made it."
         )
-    answer = fit.explain(similar, attribution="posterior", confidence_level=level)
-    if predicted is None:
-        predicted = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
-    answers = None if answer.predictions is None else with_axes(answer, answer.predictions, feature=False)
-    return predicted, np.asarray(similar, dtype=object).reshape(len(similar), -1), answers  # images flattened
+    if known is None and fit.diagnostics_["mode"] == "explain":
+        known = _with_similar_axes(fit.explain(rows, attribution="explainer", confidence_level=level))
+    elif known is None:
+        answer = fit.explain(similar, attribution="posterior", confidence_level=level)
+        known = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
+    context = fit._require_fitted().context
+    answers = context.model.answers(context.schema.encode(similar))
+    return known, np.asarray(similar, dtype=object).reshape(len(similar), -1), answers  # images flattened
 
 
 def _chosen(content: Content, count: int) -> IntArray:
-    """Positions among the rows shown: all, or as many of the least and the most trustworthy as fit."""
+    """Positions among the rows shown: all, or as many with the smallest and the largest firm share as fit."""
     n, d, c = len(content.shown), len(content.plain["features"]), len(content.plain["outputs"])
     room = max(_CELLS // (count * d * c), 1)
     if n <= room:
@@ -126,6 +137,6 @@ def _how_many(chosen: IntArray, content: Content) -> str:
         return ""
     least = int(np.ceil(len(chosen) * _LEAST))
     return (
-        f"To keep the file small, similar rows are kept for the {least:,} least and the {len(chosen) - least:,} most "
-        f"trustworthy of the {len(content.shown):,} rows."
+        f"To keep the file small, similar rows are kept for the {least:,} of the {len(content.shown):,} rows with the "
+        f"smallest firm share and the {len(chosen) - least:,} with the largest."
     )

@@ -11,13 +11,11 @@ import pandas as pd
 from gpec._colors import DOWN, UP
 from gpec._numbers import counted, level_text, number, value_text
 from gpec.intervals.protocol import Explained
-from gpec.intervals.trust import trust_words
-
-__all__ = ["notebook_table", "text_table"]
+from gpec.intervals.trust import shown_words
 
 _LINES = 12  # of a table
 _ROWS = 4  # shown, if there are several
-_OPACITY = {"firm": "1", "likely": "0.6", "unclear": "0.25"}
+_OPACITY = {"firm": "1", "likely": "0.6", "unclear": "0.25", "none": "0"}
 _LEFT, _RIGHT = (f"padding:2px 8px;text-align:{side};white-space:nowrap;background:none" for side in ("left", "right"))
 _NAME = f"{_LEFT};max-width:22em;overflow:hidden;text-overflow:ellipsis"
 _ASIDE = "margin-top:4px;max-width:60em;opacity:0.8"
@@ -64,7 +62,7 @@ def _size_of(e: Explained) -> str:
 
 def _add_table(root: ElementTree.Element, e: Explained) -> None:
     e, shown, left_out = _chosen(e)
-    (lower, upper), words = e.interval(), trust_words(e)
+    (lower, upper), words = e.interval(), shown_words(e)
     like = [e.values[at] for at in shown]
     low, high = min(0.0, *(lower[at] for at in shown)), max(0.0, *(upper[at] for at in shown))
     span = (high - low) or 1.0

@@ -13,8 +13,7 @@ function rowOf(data, output, position) {
     lower: cut(part.lower),
     upper: cut(part.upper),
     std: cut(part.std),
-    boundary: cut(part.boundary),
-    certainty: cut(part.certainty),
+    model: cut(part.model),
     words: [...cut(part.words)].map(Number),
     firm: part.firm[position],
     base: data.base ? data.base[output][position] : null,
@@ -42,12 +41,13 @@ function showWords(page, row) {
     sentences.push(`The model’s answer${whose} is ${answerText(page, row.answer)}.`);
   }
   const firm = row.words.filter((word) => word === 0).length;
+  const all = row.words.filter((word) => word !== 3).length; // the others have no sign
   sentences.push(
     `Features with a firm sign make up ${percent(row.firm)} of this explanation; ` +
-      `the sign is firm for ${firm} of ${row.words.length} ${row.words.length === 1 ? "feature" : "features"}.`,
+      `the sign is firm for ${firm} of ${all} ${all === 1 ? "feature" : "features"}.`,
   );
   const unclear = row.order.filter((f) => row.words[f] === 2)[0];
-  if (unclear !== undefined && Math.abs(row.values[unclear]) > 0) {
+  if (unclear !== undefined) {
     sentences.push(`The largest attribution of unclear sign is that of ${page.data.features[unclear]}.`);
   }
   const swatch = (fill, border, opacity) => {
@@ -60,7 +60,7 @@ function showWords(page, row) {
   const key = [
     ["var(--up)", "var(--up)", 1, "raises the answer"],
     ["var(--down)", "var(--down)", 1, "lowers it"],
-    ["var(--soft)", "var(--soft)", 0.55, "paler: sign only likely"],
+    ["var(--soft)", "var(--soft)", 0.55, "paler: sign likely"],
     ["none", "var(--soft)", 1, "hollow: sign unclear"],
   ].map(([fill, border, opacity, text]) => element("li", {}, swatch(fill, border, opacity), text));
   byId("row-words").replaceChildren(element("p", {}, sentences.join(" ")), element("ul", { class: "key" }, ...key));
@@ -75,16 +75,16 @@ function showFeatures(page, row, texts, everything) {
     { title: "value", number: true },
     { title: `${+(100 * data.level).toPrecision(4)}% interval`, number: true },
     { title: "sign", kind: "word" },
-    { title: "boundary / noise", kind: "part" },
+    { title: "model / noise", kind: "part" },
   ];
   const lines = order.map((f) => [
     data.features[f],
     signedNumber(row.values[f], decimals),
     valueOf(texts[f]),
     `${signedNumber(row.lower[f], decimals)} to ${signedNumber(row.upper[f], decimals)}`,
-    [`${WORDS[row.words[f]]} `, element("span", { class: "soft" }, row.certainty[f] + "%")],
+    WORDS[row.words[f]],
     row.std[f] > 0
-      ? [meter(row.boundary[f] / 100, "parts"), `${row.boundary[f]} / ${100 - row.boundary[f]}%`]
+      ? [meter(row.model[f] / 100, "parts"), `${row.model[f]} / ${100 - row.model[f]}%`]
       : [element("span", { class: "soft" }, "no uncertainty")],
   ]);
   fillTable(byId("row-table"), columns, lines);
@@ -116,8 +116,8 @@ function showSimilar(page, row, position) {
     similar.values[state.output].slice((first + k) * d, (first + k + 1) * d),
   );
   const sentences = [
-    `Each circle is one of ${similar.count} similar rows, its attribution predicted rather than computed; ` +
-      "the diamond is this row.",
+    `Each circle is one of ${similar.count} similar rows` +
+      `${similar.explained ? "" : ", its attribution predicted rather than computed"}; the diamond is this row.`,
   ];
   const answers = similar.answers ? similar.answers[state.output].slice(first, first + similar.count) : null;
   if (answers) {

@@ -29,8 +29,6 @@ import numpy as np
 from gpec.errors import CorruptFileError, InputError
 from gpec.runtime.fingerprint import fingerprint_of_pieces
 
-__all__ = ["MAX_BYTES", "OtherKindError", "read", "replacing", "require_memory", "temporary_files", "write"]
-
 MAX_BYTES = 4 * 10**9  # of memory that a file may take, unless the caller allows more
 
 _MAGIC = b"gpec archive 4 "

@@ -33,8 +33,6 @@ from gpec.runtime.payload import (
 from gpec.runtime.progress import Progress
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Execution", "Lazy", "in_tiles", "on_cluster", "on_threads", "one_blas_thread", "run_blocks"]
-
 BlockFunction = Callable[[slice], dict[str, Any]]
 S = TypeVar("S")
 T = TypeVar("T")

@@ -23,18 +23,6 @@ from gpec.runtime import archive
 from gpec.runtime.fingerprint import fingerprint
 from gpec.typing import FloatArray
 
-__all__ = [
-    "IDENTITY",
-    "BlockCache",
-    "check_folder",
-    "different_work",
-    "is_begun",
-    "read_identity",
-    "read_notes",
-    "require_same",
-    "write_identity",
-]
-
 _SECONDS = 1.0  # of finished work that a killed process loses at most
 IDENTITY = "_identity.gpec"  # readers of Parquet ignore names that start with an underscore
 _KIND, _BLOCKS = "Checkpoint", "Blocks"

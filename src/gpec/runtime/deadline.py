@@ -7,8 +7,6 @@ import socket
 import time
 from typing import Any
 
-__all__ = ["Deadline", "DeadlineReader"]
-
 
 class Deadline:
     """A moment, this many seconds from now, after which work stops."""

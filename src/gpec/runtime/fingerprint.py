@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["fingerprint", "fingerprint_of_pieces"]
-
 
 def fingerprint(*parts: Any, lasting: bool = False) -> str:
     """A hash that is equal for equal content, also after :func:`gpec.runtime.archive.write` and ``read``.

@@ -18,17 +18,6 @@ from typing import Any, TypeVar
 from gpec._version import __version__
 from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
 
-__all__ = [
-    "Payload",
-    "WorkerWatch",
-    "one_at_a_time",
-    "pass_through",
-    "picklable_errors",
-    "scheduler_lost",
-    "send",
-    "worker_killed",
-]
-
 T = TypeVar("T")
 
 _UNPICKLING, _WORKING = Lock(), Lock()

@@ -10,8 +10,6 @@ from typing import Literal
 
 from tqdm.auto import tqdm
 
-__all__ = ["Clock", "Progress"]
-
 
 class Progress:
     """A progress bar for work that takes longer than a second.

@@ -13,8 +13,6 @@ import numpy as np
 
 from gpec.errors import InputError, ParameterTypeError
 
-__all__ = ["Purpose", "derived_seed", "make_seed", "stream"]
-
 Purpose = Literal[
     "attacked rows",
     "attack starts",
@@ -43,7 +41,7 @@ Purpose = Literal[
     "report rows",
     "similar row to check",
     "similar rows",
-    "similar switches",
+    "rows to pair",
     "slab directions",
     "slab halves",
     "synthetic rows",

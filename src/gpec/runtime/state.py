@@ -24,20 +24,6 @@ import numpy as np
 from gpec.errors import CorruptFileError, InputError
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "MAY_BE_MISSING",
-    "NOT_STORED",
-    "OPTIONAL",
-    "Limits",
-    "OneOf",
-    "Shape",
-    "Stored",
-    "Tagged",
-    "from_state",
-    "read_attributes",
-    "to_state",
-]
-
 T = TypeVar("T")
 
 NOT_STORED = object()  # taken from the field of this name of an object around it, else the default

@@ -9,8 +9,6 @@ from gpec.similar.base import Similar
 from gpec.similar.function import SimilarFunction
 from gpec.similar.nearest import NearestRows
 
-__all__ = ["make_similar"]
-
 
 def make_similar(similar: Any) -> Similar | None:
     """The object for the parameter ``similar``; None for the paper's intervals, which do not use similar rows."""

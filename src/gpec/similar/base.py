@@ -24,6 +24,7 @@ class SimilaritySampler(Tagged, ABC, tag="kind"):
     """
 
     kind: ClassVar[str]
+    random: bool = False  # whether the similar rows of a row are independent draws; else they are all there are
 
     @abstractmethod
     def rows(self, Z: FloatArray) -> FloatArray:
@@ -32,7 +33,7 @@ class SimilaritySampler(Tagged, ABC, tag="kind"):
     @property
     @abstractmethod
     def phrase(self) -> str:
-        """Describes a similar row, as the end of the sentence "a similar row is ..."."""
+        """A similar row in words, as they follow "Take a row and ..."."""
 
 
 class Similar(BaseEstimator, ABC):
@@ -45,6 +46,10 @@ class Similar(BaseEstimator, ABC):
     @abstractmethod
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """The sampler for the encoded rows ``Z`` given to ``fit``."""
+
+    def learn_draws(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
+        """The same for ``mode="explain"``, where random similar rows must be independent draws."""
+        return self.learn(schema, Z, seed)
 
 
 def listed(words: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from gpec._validation import check_choice
 from gpec.data import Schema, same_values
 from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.state import NOT_STORED, Limits
@@ -27,7 +28,11 @@ class SimilarFunction(Similar):
     function : callable
         Gets ``n`` rows in the format of ``fit`` (an array or a DataFrame) and returns the same number ``K`` of similar
         rows for each: an array ``(n, K, d)``, a list of ``K`` tables of ``n`` rows each, or one table of ``n * K`` rows
-        that starts with the ``K`` rows of the first row. It should be deterministic.
+        that starts with the ``K`` rows of the first row. It should give a row the same similar rows in every call.
+    random : bool
+        Whether the similar rows of a row are independent draws of what a similar row may be, such as repeated
+        measurements. Then intervals of ``mode="explain"`` hold for further draws, too: 39 draws give 95%. Otherwise the
+        ``K`` rows are all similar rows there are.
 
     Notes
     -----
@@ -45,20 +50,22 @@ class SimilarFunction(Similar):
     array([[[31., 1.], [32., 1.]]])
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], random: bool = False) -> None:
         self.function = function
+        self.random = random
 
     def check(self, schema: Schema) -> None:
         """Raise if it is not a function."""
         if not callable(self.function):
             raise ParameterTypeError(f"function={self.function!r} must be a function of rows.")
+        check_choice("random", self.random, (True, False))
 
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
         """The sampler, after a test of the function on a few rows."""
         self.check(schema)
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
-        first = FunctionOfRows(schema, name, None, function=self.function).rows(Z[:_TRIED_ROWS])
-        return FunctionOfRows(schema, name, first.shape[1], function=self.function)
+        tried = FunctionOfRows(schema, name, None, self.random, function=self.function)
+        return replace(tried, n_similar=tried.rows(Z[:_TRIED_ROWS]).shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +78,7 @@ class FunctionOfRows(SimilaritySampler):
     function: Annotated[Callable[[Any], Any] | None, NOT_STORED] = field(default=None, kw_only=True)
     name: str
     n_similar: Annotated[int | None, Limits(least=1)]  # of each row; None: not known yet
+    random: bool = False
 
     def rows(self, Z: FloatArray) -> FloatArray:
         if self.function is None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from gpec._validation import check_count, check_positive
+from gpec._validation import check_auto_count, check_count, check_positive
 from gpec.data import Schema
 from gpec.data._dates import day_of
 from gpec.data._equality import contents_of
@@ -25,6 +25,8 @@ from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
 __all__ = ["MeasurementError"]
+
+_EVEN_DRAWS, _INDEPENDENT_DRAWS = 16, 39
 
 
 class MeasurementError(Similar):
@@ -38,16 +40,18 @@ class MeasurementError(Similar):
     std : dict
         Column (name or position) to the standard deviation of its error, in the units of the column. For a column of
         dates a duration such as ``pd.Timedelta(days=1)``.
-    n_draws : int
-        Number of similar rows of each row; powers of 2 cover the distribution most evenly.
+    n_draws : int or "auto"
+        Number of similar rows of each row. "auto" is 16 in mode "predict", where powers of 2 cover the distribution
+        most evenly, and 39 in mode "explain", where 39 independent draws give 95%, and 199 give 99%.
     random_state : int
         Seed of the draws. Another number gives other draws, for instance to check intervals on new draws.
 
     Notes
     -----
     The draws of a row depend on its content: the same row has the same draws in every call. Each draw alone has the
-    normal distribution. Together they cover it evenly (points of a Sobol sequence with a random shift for each row):
-    for one column, 16 of them are as accurate as about 250 independent draws.
+    normal distribution. In mode "explain" they are independent of each other. In mode "predict" they cover the
+    distribution evenly (points of a Sobol sequence with a random shift for each row): for one column, 16 of them are as
+    accurate as about 250 independent draws.
 
     Examples
     --------
@@ -60,10 +64,10 @@ class MeasurementError(Similar):
     >>> rows.shape, rows[0, :, 1]
     ((2, 4, 2), array([30., 30., 30., 30.]))
     >>> sampler.phrase
-    "the row with a normal error of standard deviation 5 in 'glucose'"
+    "the same row measured again, with a normal error of standard deviation 5 in 'glucose'"
     """
 
-    def __init__(self, std: dict[Any, Any], n_draws: int = 16, random_state: int = 0) -> None:
+    def __init__(self, std: dict[Any, Any], n_draws: int | Literal["auto"] = "auto", random_state: int = 0) -> None:
         self.std = std
         self.n_draws = n_draws
         self.random_state = random_state
@@ -71,11 +75,18 @@ class MeasurementError(Similar):
     def check(self, schema: Schema) -> None:
         """Raise for parameters that are invalid for these columns."""
         _deviations(self.std, schema)
-        check_count("n_draws", self.n_draws)
+        check_auto_count("n_draws", self.n_draws)
         check_count("random_state", self.random_state, least=0)
 
     def learn(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
-        """The sampler; the rows ``Z`` are not used."""
+        """The sampler; the rows ``Z`` and the seed are not used."""
+        return self._sampler(schema, _EVEN_DRAWS, random=False)
+
+    def learn_draws(self, schema: Schema, Z: FloatArray, seed: int) -> SimilaritySampler:
+        """The sampler of independent draws."""
+        return self._sampler(schema, _INDEPENDENT_DRAWS, random=True)
+
+    def _sampler(self, schema: Schema, usual: int, *, random: bool) -> SimilaritySampler:
         self.check(schema)
         found = _deviations(self.std, schema)
         shown = [f"{text} in '{schema.names[j]}'" for j, (_, text) in found.items()]
@@ -83,9 +94,10 @@ class MeasurementError(Similar):
         return _NormalErrors(
             np.array(list(found), dtype=np.int64),
             np.array([value for value, _ in found.values()]),
-            int(self.n_draws),
-            derived_seed(seed, "measurement errors", int(self.random_state)),
-            f"the row with {errors} of standard deviation {listed(shown)}",
+            usual if isinstance(self.n_draws, str) else int(self.n_draws),
+            derived_seed(0, "measurement errors", int(self.random_state)),
+            f"the same row measured again, with {errors} of standard deviation {listed(shown)}",
+            random,
         )
 
 
@@ -100,11 +112,16 @@ class _NormalErrors(SimilaritySampler):
     n_draws: Annotated[int, Limits(least=1)]
     seed: Annotated[int, Limits(least=0)]
     words: str
+    random: bool = False  # independent draws; else they cover the distribution evenly
 
     def rows(self, Z: FloatArray) -> FloatArray:
         similar = np.repeat(Z[:, None, :], self.n_draws, axis=1)
-        shift = uniform(self.seed, contents_of(Z), len(self.columns))
-        share = np.clip((self._sobol_points + shift[:, None, :]) % 1.0, 2.0**-54, 1 - 2.0**-53)
+        k = len(self.columns)
+        if self.random:
+            share = uniform(self.seed, contents_of(Z), self.n_draws * k).reshape(len(Z), self.n_draws, k)
+        else:
+            share = (self._sobol_points + uniform(self.seed, contents_of(Z), k)[:, None, :]) % 1.0
+        share = np.clip(share, 2.0**-54, 1 - 2.0**-53)
         with np.errstate(over="ignore"):  # the embedding raises for values that are too large
             similar[:, :, self.columns] += self.std * ndtri(share)
         return similar
@@ -130,7 +147,7 @@ def _deviations(std: Any, schema: Schema) -> dict[int, tuple[float, str]]:
         raise InputError("std={} names no column; give at least one, for instance {'glucose': 5.0}.")
     found: dict[int, tuple[float, str]] = {}
     for key, value in std.items():
-        j = column_of("std", key, schema)
+        j = column_of("std", key, schema.names, schema.labels)
         if j in found:
             raise InputError(f"std names the column '{schema.names[j]}' twice; give one standard deviation for it.")
         if j in schema.categories:

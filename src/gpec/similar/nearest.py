@@ -14,7 +14,7 @@ from gpec.data import Schema, same_values
 from gpec.data._equality import contents_of
 from gpec.data._labels import column_of
 from gpec.errors import InputError, ParameterTypeError
-from gpec.runtime.randomness import derived_seed, stream
+from gpec.runtime.randomness import stream
 from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
@@ -22,6 +22,7 @@ from gpec.typing import FloatArray, IntArray
 __all__ = ["NearestRows"]
 
 _LARGEST_POOL = 10_000
+_SWITCHES = 1  # seed of the draws for categories and missing values, which depend on the rows' content alone
 _ROWS_AT_ONCE = 256  # times the rows of the pool: 20 MB of distances
 
 
@@ -62,7 +63,7 @@ class NearestRows(Similar):
     >>> nearby.rows(Z[:1])
     array([[[0.5, 0. ], [0. , 2. ]]])
     >>> nearby.phrase
-    'half of the way to one of its 2 nearest rows among 4 rows'
+    'a slightly different one, moved halfway towards one of its 2 nearest neighbours'
     """
 
     def __init__(self, n_neighbors: int = 10, step: float = 0.5, fixed: Any = ()) -> None:
@@ -84,12 +85,13 @@ class NearestRows(Similar):
         fixed = _fixed_columns(self.fixed, schema)
         free = np.setdiff1d(np.arange(schema.n_features), fixed)
         different: dict[bytes, int] = {}
-        # in random order even if all are used: of equally near rows, the first in the pool is taken
         for row in stream(seed, "similar rows").permutation(len(Z)).tolist():
             different.setdefault(Z[row, free].tobytes(), row)
             if len(different) == _LARGEST_POOL:
                 break
         pool = Z[list(different.values())]
+        # of equally near rows the first in the pool is taken: an order that depends on their content alone
+        pool = pool[np.argsort(uniform(0, contents_of(pool), 1)[:, 0], kind="stable")]
         if len(pool) < 2:
             changing = "" if len(fixed) == 0 else " in the columns that are not fixed"
             raise InputError(
@@ -97,7 +99,7 @@ class NearestRows(Similar):
                 "differ, or similar=None."
             )
         k = min(int(self.n_neighbors), len(pool) - 1)
-        return _Pool(schema, pool, k, float(self.step), fixed, derived_seed(seed, "similar switches"))
+        return _Pool(schema, pool, k, float(self.step), fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,6 @@ class _Pool(SimilaritySampler):
     n_neighbors: Annotated[int, Limits(least=1)]  # fewer than the rows in the pool
     step: Annotated[float, Limits(0, 1)]
     fixed: Annotated[IntArray, Shape("f"), Limits(least=0)]
-    seed: Annotated[int, Limits(least=0)]
 
     def rows(self, Z: FloatArray) -> FloatArray:
         similar = np.empty((len(Z), self.n_neighbors, self.schema.n_features))
@@ -123,12 +124,13 @@ class _Pool(SimilaritySampler):
 
     @property
     def phrase(self) -> str:
-        distance = {0.5: "half of the way to ", 1.0: ""}.get(self.step, f"{self.step:g} of the way to ")
         k = self.n_neighbors
-        which = "its nearest row" if k == 1 else f"one of its {k:,} nearest rows"
+        neighbour = "its nearest neighbour" if k == 1 else f"one of its {k:,} nearest neighbours"
+        way = "halfway" if self.step == 0.5 else f"{100 * self.step:g}% of the way"
+        moved = "" if self.step == 1 else f"a slightly different one, moved {way} towards "
         unchanged = [f"'{self.schema.names[j]}'" for j in self.fixed]
         fixed = f", with {listed(unchanged)} unchanged" if unchanged else ""
-        return f"{distance}{which} among {len(self.pool):,} rows{fixed}"
+        return f"{moved}{neighbour}{fixed}"
 
     def _towards(self, Z: FloatArray, nearest: IntArray) -> FloatArray:
         """The rows between encoded rows and the rows of the pool at ``nearest``, ``(n, K, d)``."""
@@ -143,7 +145,7 @@ class _Pool(SimilaritySampler):
         draws = np.ones(switches.shape)
         pairs = np.nonzero(switches.any(axis=2))
         contents = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
-        draws[pairs] = uniform(self.seed, [one + two for one, two in contents], len(some))
+        draws[pairs] = uniform(_SWITCHES, [one + two for one, two in contents], len(some))
         switched = np.where(switches & (draws < self.step), other_values, own_values)
         similar[:, :, some] = np.where(states, switched, similar[:, :, some])
         similar[:, :, self.fixed] = own[:, :, self.fixed]
@@ -216,5 +218,5 @@ def _fixed_columns(fixed: Any, schema: Schema) -> IntArray:
     found: set[int] = set()
     for value in fixed:
         group = value if isinstance(value, (list, range, np.ndarray)) else [value]
-        found |= {column_of("fixed", one, schema) for one in group}
+        found |= {column_of("fixed", one, schema.names, schema.labels) for one in group}
     return np.array(sorted(found), dtype=np.int64)
