@@ -49,7 +49,7 @@ def take(driver: webdriver.Chrome, address: str, picture: str, height: int, seco
 
 
 def take_row(driver: webdriver.Chrome, height: int = 1110) -> None:
-    """The upper part of what the report says of its least trustworthy row."""
+    """The upper part of what the report says of the row with the smallest firm share."""
     size = {"width": 1500, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     driver.find_element("css selector", "#least tbody tr").click()
@@ -64,8 +64,7 @@ def main() -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X, y = X.iloc[:, :10].sample(frac=1, random_state=0), 1 - y
     model = GradientBoostingClassifier(random_state=0).fit(X[:300], y[X.index[:300]])
-    few = {"n_explained": 100, "n_boundary": 300, "background": 30, "progress": False}
-    g = gpec.GPEC(model, "tree", random_state=0, **few).fit(X[:300]).calibrate(X[300:450])
+    g = gpec.GPEC(model, "tree", random_state=0, progress=False).fit(X[:300])
     with tempfile.TemporaryDirectory() as folder, browser() as driver:
         report = Path(folder) / "report.html"
         g.explain(X[450:]).to_html(report, gpec=g, title="Breast-cancer diagnoses")

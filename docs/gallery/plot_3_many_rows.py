@@ -15,10 +15,8 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X, y = X.iloc[:, :10].sample(frac=1, random_state=0), 1 - y
 model = GradientBoostingClassifier(random_state=0).fit(X[:300], y[X.index[:300]])
 
-few = {"n_explained": 100, "n_boundary": 300, "background": 30, "progress": False}
-g = gpec.GPEC(model, "tree", random_state=0, **few)
-g.fit(X[:300]).calibrate(X[300:400])
-e = g.explain(X[400:])
+g = gpec.GPEC(model, "tree").fit(X[:300])
+e = g.explain(X[300:])
 
 # %%
 # The bars are mean sizes over the rows; their lines show whether the order of the features would hold for other rows.
