@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 .PHONY: demo test test-data test-browser lint bench reproduce soak package docs clean help
 
 help:
-	@echo "make demo   explain breast-cancer diagnoses with error bars (ten seconds)"
+	@echo "make demo   explain breast-cancer diagnoses with error bars (a few seconds)"
 	@echo "make test   lint, type-check and run the tests; needs no data, no browser and no network"
 	@echo "make test-data  the tests of the real data files, in the folder that GPEC_DATA names"
 	@echo "make test-browser  the tests of report and page in a real browser, which \`make test' runs too where there is one"

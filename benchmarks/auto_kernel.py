@@ -12,7 +12,7 @@ from gpec.explainers import KernelShap
 from gpec.gp import learn_kernel
 from gpec.kernels import WEG, Matern, Output, Own, Rest
 from gpec.metrics import coverage
-from gpec.runtime.blocks import one_blas_thread
+from gpec.runtime.blocks import Execution, one_blas_thread
 
 SEEDS = (30, 31, 32)
 MANY, SOME = 100_000, 2_000
@@ -41,8 +41,9 @@ def search(d, n=500):
     model = MLPClassifier((32,), max_iter=40, random_state=0).fit(X, y)
     settings = {"n_explained": n, "background": 10, "kernel": "rbf", "similar": None, "random_state": 0}
     g = gpec.GPEC(model, KernelShap(n_samples=1_024), progress=False, **settings).fit(X)
-    rows, Y = g._fitted.ground.rows(g._fitted.observations.rows), np.asarray(g.attributions_.values)
-    kernel = Matern(Own(), Rest(), Output(), WEG()).fit(g.graph_, rows)
+    kernel, Y = Matern(Own(), Rest(), Output(), WEG()), np.asarray(g.attributions_.values)
+    rows = g._fitted.rows_for(g._fitted.observations.rows, kernel)
+    kernel.fit(g.graph_, rows)
     with one_blas_thread():
         learned, seconds = _timed(lambda: learn_kernel(kernel, rows, Y, np.asarray(g.attributions_.variance)))
     line = {"features": d, "rows": n, "seconds": seconds, "off": learned.off_, "nats": learned.nats_}
@@ -69,7 +70,7 @@ def refine(seed, n=50, targets=100):
     X = X[np.random.default_rng(seed).permutation(len(X))[:8_000]]
     fit, new = X[:-targets], X[-targets:]
     settings = {"n_explained": 200, "background": 25, "random_state": seed, "progress": False}
-    g = gpec.GPEC(model, "tree", **settings).fit(fit)
+    g = gpec.GPEC(model, "tree", mode="predict", **settings).fit(fit)
     rng = np.random.default_rng(seed)
     random_rows = g._fitted.pool[rng.permutation(len(g._fitted.pool))[:n]]
     before = _deviation(g, new)
@@ -101,7 +102,7 @@ def _with_rows(g, rows):
     from gpec.pipeline.refine import add_rows
 
     other = gpec.GPEC(g.model, **{k: v for k, v in g.get_params(deep=False).items() if k != "model"})
-    other._keep(add_rows(g._fitted, rows, g._fitted.ground.settings))
+    other._keep(add_rows(g._fitted, rows, Execution()))
     other.diagnostics_ = g.diagnostics_
     return other
 

@@ -11,14 +11,14 @@ from scipy.spatial.distance import cdist
 import gpec
 from benchmarks._trust.problems import CASES, problem
 from gpec.gp import learn_kernel, make_posterior
-from gpec.kernels import WEG, Distance, Matern, Output, Own, Rest
+from gpec.kernels import WEG, Matern, Output, Own, PointDistance, Rest
 from gpec.metrics import nlpd
 
 SEEDS = (20, 21)
 TEST = 150
 
 
-class _Place(Distance):
+class _Place(PointDistance):
     """Distance between places that a row has by the boundary point next to it, ``_place(rows) -> (n, m)``."""
 
     def _fit(self, graph, rows):
@@ -29,13 +29,10 @@ class _Place(Distance):
         super()._fit(graph, rows)
 
     def _nearest(self, rows):
-        return rows.once((id(self.points_), "nearest"), (self.points_,), lambda: self._find(rows))
-
-    def _find(self, rows):
         return self.points_[cdist(rows.embedded, self.points_, "sqeuclidean").argmin(axis=1)]
 
-    def _squared(self, X, Y, feature, metric):
-        return metric(self._place(X) / self.spread_, self._place(Y) / self.spread_)
+    def _points(self, rows, feature):
+        return self._place(rows) / self.spread_
 
 
 class Nearest(_Place):
@@ -63,6 +60,8 @@ class Normal(_Place):
 class Depth(_Place):
     """How far the nearest boundary point is, with the sign of the side."""
 
+    needs_outputs = True
+
     def _place(self, rows):
         far = np.linalg.norm(rows.embedded - self._nearest(rows), axis=1, keepdims=True)
         return far * np.sign(rows.outputs[:, :1])
@@ -86,30 +85,28 @@ def _score(kernel, rows, Y, test, truth):
 
 def case(table, kind, seed):
     p = problem(table, kind, seed)
-    settings = {"kernel": "rbf", "similar": None, "n_boundary": 1_000, "background": p.background, "random_state": seed}
+    settings = {"kernel": "weg", "similar": None, "n_boundary": 1_000, "background": p.background, "random_state": seed}
     g = gpec.GPEC(p.model, p.explainer, progress=False, **settings).fit(p.fit)
-    ground, graph, Y = g._fitted.ground, g.graph_, np.asarray(g.attributions_.values)
+    fitted, graph, Y = g._fitted, g.graph_, np.asarray(g.attributions_.values)
     unseen = p.test[:TEST]
     truth = g.explain(unseen).values
     line = {"table": table, "kind": kind, "seed": seed, "nats": {}, "nlpd": {}, "instead": {}}
-
-    def fresh(Z):
-        return ground.rows(Z)
 
     for name, terms in {
         "none": (Own(), Rest(), Output()),
         **{name: (Own(), Rest(), Output(), way()) for name, way in WAYS.items()},
     }.items():
-        rows = fresh(g._fitted.observations.rows)
-        kernel, nats = _evidence(Matern(*terms), graph, rows, Y)
+        matern = Matern(*terms)
+        rows = fitted.rows_for(fitted.observations.rows, matern)
+        kernel, nats = _evidence(matern, graph, rows, Y)
         key = terms[-1].__class__.__name__.lower()
         line["nats"][name] = 0.0 if name == "none" else nats.get(key, 0.0)
-        line["nlpd"][name] = _score(kernel, rows, Y, fresh(unseen), truth)
+        line["nlpd"][name] = _score(kernel, rows, Y, fitted.rows_for(unseen, matern), truth)
     for name, rest in (("rest of the row", Rest), ("WEG", WEG), ("neither", None)):
-        rows = fresh(g._fitted.observations.rows)
-        terms = (Own(), Output()) if rest is None else (Own(), Output(), rest())
-        kernel, _ = _evidence(Matern(*terms), graph, rows, Y)
-        line["instead"][name] = _score(kernel, rows, Y, fresh(unseen), truth)
+        matern = Matern(Own(), Output()) if rest is None else Matern(Own(), Output(), rest())
+        rows = fitted.rows_for(fitted.observations.rows, matern)
+        kernel, _ = _evidence(matern, graph, rows, Y)
+        line["instead"][name] = _score(kernel, rows, Y, fitted.rows_for(unseen, matern), truth)
     return line
 
 

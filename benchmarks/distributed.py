@@ -27,14 +27,14 @@ ROWS, FILES = 1_000_000, 100
 JITTERED = ("Age", "Hours per week", "Capital Gain", "Capital Loss")
 
 
-def fitted():
+def fitted(mode="predict"):
     """A fit of Census with an XGBoost model of one thread, on seed 30."""
     data = datasets.census()
     X, y = data.X, np.asarray(data.y)
     model = xgboost.XGBClassifier(n_estimators=100, max_depth=4, n_jobs=1, random_state=0).fit(X, y)
     rows = X.sample(8_300, random_state=30)
-    g = gpec.GPEC(model, "tree", background=25, random_state=30, progress=False).fit(rows[:8_000])
-    return g.calibrate(rows[8_000:]), X
+    g = gpec.GPEC(model, "tree", mode=mode, background=25, random_state=30, progress=False).fit(rows[:8_000])
+    return g if mode == "explain" else g.calibrate(rows[8_000:]), X
 
 
 def write_rows(X, folder, n, files, first=0):
@@ -51,7 +51,7 @@ def write_rows(X, folder, n, files, first=0):
 
 
 @contextmanager
-def cluster(n_workers=2):
+def cluster(n_workers=2, **environment):
     """A scheduler and workers of one thread, as processes of their own; the client, and the scheduler's process."""
     from distributed import Client
 
@@ -60,7 +60,7 @@ def cluster(n_workers=2):
         start = [sys.executable, "-m", "dask"]
         # a session each: Linux shares the processor between sessions first
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "start_new_session": True}
-        quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}  # workers import what is run there
+        quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | environment  # workers import it
         where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file), "--port", "0"]
         scheduler = subprocess.Popen([*start, "scheduler", *where], **quiet)
         worker = [*start, "worker", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file)]
@@ -112,14 +112,15 @@ def same(a, b):
     return names == others and all((a / name).read_bytes() == (b / name).read_bytes() for name in names)
 
 
-def measure(g, X, work, n, files):
-    source, how, halves = work / "rows", {"attribution": "posterior"}, ("a", "b")
+def one_and_two(g, X, work, n, files, how, **environment):
+    """Seconds of one process and of two workers for the same rows, each half in turn."""
+    source, halves = work / "rows", ("a", "b")
     for i, half in enumerate(halves):
         write_rows(X, source / half, n // 2, files // 2, i * (files // 2))
     x = {"rows": n, "files": files, "one": 0.0, "one_cpu": 0.0, "two": 0.0}
     for name in ("one", "two"):
         (work / name).mkdir()
-    with cluster() as (client, _):
+    with cluster(**environment) as (client, _):
         write_rows(X, work / "few", 200, 2)
         for name, where in (("first", "synchronous"), ("start", client)):  # what is imported is imported here
             x[name] = seconds(partial(explain_parquet, g, work / "few", work / name, scheduler=where, **how))[1]
@@ -136,6 +137,12 @@ def measure(g, X, work, n, files):
     x["two_same"] = same(work / "one", work / "two")
     shutil.rmtree(work / "two")
     print(x, flush=True)
+    return x
+
+
+def measure(g, X, work, n, files):
+    source, how = work / "rows", {"attribution": "posterior"}
+    x = one_and_two(g, X, work, n, files, how)
     with cluster() as (client, _):
         pids = client.run(os.getpid)
         killing = when(work / "killed", files // 4, lambda: os.kill(min(pids.values()), signal.SIGKILL))
@@ -173,8 +180,28 @@ def run(n=ROWS, files=FILES, each=2_000):
         work = Path(folder)
         x = measure(g, X, work, n, files)
         x["memory"] = [memory(g, X, work, count, each) for count in (10, 100)]
+    x["exact"] = exact(n, files)
     print(x, flush=True)
     return x
+
+
+def exact(n=ROWS, files=FILES):
+    """Intervals of mode "explain".
+
+    Dask tells its workers to give freed memory back at once, and large arrays are then slow to make; they keep 128 MB.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given = (*fitted("explain"), Path(folder), n, files, {"attribution": "explainer"})
+        return one_and_two(*given, MALLOC_TRIM_THRESHOLD_=str(2**27))
+
+
+def _exact_lines(x, word):
+    speed = {name: f"{x[name]:.0f} s, {x['rows'] / x[name]:,.0f} rows a second" for name in ("one", "two")}
+    return [
+        f'| mode "explain", {x["rows"]:,} rows with exact intervals, one process | {speed["one"]} | |',
+        f'| mode "explain", two workers with MALLOC_TRIM_THRESHOLD_ of 128 MB | {speed["two"]}: '
+        f"**{x['one'] / x['two']:.2f} times** one process; {word(x['two_same'])} | 1.6 |",
+    ]
 
 
 def report(x):
@@ -201,6 +228,7 @@ def report(x):
         f"second run; {word(x['resumed_same'])} | the same |",
         f"| peak memory of a worker, {few['files']} and {many['files']} files of {few['rows'] // few['files']:,} rows "
         f"| {max(few['peaks']):.0f} and {max(many['peaks']):.0f} MB | independent of the number |",
+        *(_exact_lines(x["exact"], word) if "exact" in x else []),
         "",
         f"The error when the scheduler is gone: *{x['message']}*",
     ]

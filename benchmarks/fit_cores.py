@@ -31,7 +31,7 @@ def models():
 
 
 def fit(model, explainer, X, n_jobs, n_explained=200):
-    how = {"n_boundary": 5_000, "n_explained": n_explained, "random_state": SEED, "progress": False}
+    how = {"mode": "predict", "n_boundary": 5_000, "n_explained": n_explained, "random_state": SEED, "progress": False}
     g = gpec.GPEC(model, explainer, n_jobs=n_jobs, **how)
     started = time.perf_counter()
     g.fit(X)

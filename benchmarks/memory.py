@@ -38,7 +38,7 @@ def million():
     started = time.perf_counter()
     e = g.explain(rows, attribution="posterior")
     seconds = time.perf_counter() - started
-    result = (e.values.nbytes + e.boundary_variance.nbytes + e.noise_variance.nbytes) / 1024**3
+    result = (e.values.nbytes + e.model_variance.nbytes + e.noise_variance.nbytes) / 1024**3
     return {"above": peak() - before - result, "result": result, "input": rows.nbytes / 1024**3, "seconds": seconds}
 
 

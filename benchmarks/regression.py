@@ -105,8 +105,9 @@ def _quantiles(case):
     for name, one in zip(GRAPHS, (case.g.graph_, graph(*QUARTILES), _side_by_side(apart)), strict=True):
         others = (Own(), Output(), Effect())
         for part, terms in (("beside", (*others, Rest(), WEG())), ("instead", (*others, WEG()))):
-            rows = fitted.ground.rows(fitted.observations.rows)
-            learned = learn_kernel(Matern(*terms).fit(one, rows), rows, Y, U)
+            kernel = Matern(*terms)
+            rows = fitted.rows_for(fitted.observations.rows, kernel)
+            learned = learn_kernel(kernel.fit(one, rows), rows, Y, U)
             found[part][name] = float(learned.nats_.get("weg", 0.0))
     return found
 

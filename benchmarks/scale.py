@@ -63,7 +63,7 @@ def census(explainer, target):
     model = kind(n_estimators=100, max_depth=4, n_jobs=1, random_state=0).fit(X, data.y)
     X = X[np.random.default_rng(50).permutation(len(X))]
     started = time.process_time()
-    g = gpec.GPEC(model, explainer, random_state=50, progress=False).fit(X[:8_000])
+    g = gpec.GPEC(model, explainer, mode="predict", random_state=50, progress=False).fit(X[:8_000])
     found = {"explainer": explainer, "target": target, "fit": time.process_time() - started}
     rows = X[8_000 : 8_000 + EXPLAINED]
     e = g.explain(rows)

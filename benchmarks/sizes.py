@@ -36,7 +36,7 @@ def one(seed, n_explained, n_boundary):
     model = xgboost.XGBClassifier(n_estimators=100, max_depth=4, random_state=seed, n_jobs=1)
     model.fit(fit, np.asarray(data.y)[order[:8_000]])
     sizes = {"n_explained": n_explained, "n_boundary": n_boundary}
-    g = gpec.GPEC(model, "tree", background=25, random_state=seed, progress=False, **sizes)
+    g = gpec.GPEC(model, "tree", mode="predict", background=25, random_state=seed, progress=False, **sizes)
     started = time.process_time()
     g.fit(fit)
     seconds = time.process_time() - started

@@ -8,7 +8,7 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks._trust.case import Case, FitContext, measure
+from benchmarks._trust.case import Case, KnownTruth, measure
 from benchmarks._trust.cost import cost
 from benchmarks._trust.kept import folder, once
 from benchmarks._trust.peers import calibrated_explanations, peers
@@ -58,7 +58,7 @@ def _case(table, kind, seed):
 
 
 def _calibrated(table, kind, seed):
-    return calibrated_explanations(FitContext(table, kind, seed))
+    return calibrated_explanations(KnownTruth(table, kind, seed))
 
 
 def _folder():

@@ -140,7 +140,7 @@ def _naive_std(rows: np.ndarray, attributions: np.ndarray, query: np.ndarray, pu
         noise = np.full(column.shape, _NOISE if published else 0.0)
         kernel = learn_kernel(RBF("evidence").fit(None, rows), rows, column, noise, scale)
         at = make_posterior(kernel, rows, column, noise, scale, 0).predict(query)
-        found.append(np.sqrt(at.boundary_variance + at.noise_variance)[:, 0])
+        found.append(np.sqrt(at.model_variance + at.noise_variance)[:, 0])
     return np.column_stack(found)
 
 

@@ -78,7 +78,7 @@ def learned_naive(
     none = np.zeros_like(attributions)
     kernel = learn_kernel(RBF(length).fit(None, rows), rows, attributions, none)
     found = make_posterior(kernel, rows, attributions, none, "evidence", 0).predict(query)
-    return _FULL * np.sqrt(found.boundary_variance + found.noise_variance), kernel.lengthscale_
+    return _FULL * np.sqrt(found.model_variance + found.noise_variance), kernel.lengthscale_
 
 
 def real_changes(draw: Problem, gamma: float, query: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def _one(s: dict[str, Any], name: str, draw: int) -> dict[str, Any]:
     def parts(noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Boundary and noise part of the first feature's variance, under unit scale."""
         at = make_posterior(g.kernel_, rows, np.zeros_like(noise), noise, 1.0, 0).predict(grid)
-        return at.boundary_variance[:, 0], at.noise_variance[:, 0]
+        return at.model_variance[:, 0], at.noise_variance[:, 0]
 
     near, K = np.split(g.kernel_.gram(np.vstack((rows, grid)))[:, : len(rows)], [len(rows)])[::-1]
     alone = parts(np.full(rows.shape, _FLOOR))[0]

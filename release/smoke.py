@@ -63,7 +63,7 @@ def forest():
 @pytest.mark.parametrize("case", CASES)
 def test_fit_calibrate_explain_save_load(case, tmp_path):
     rows, labels, model, explainer = CASES[case]
-    g = gpec.GPEC(model.fit(rows, labels), explainer, **SMALL).fit(rows[:80]).calibrate(rows[80:130])
+    g = gpec.GPEC(model.fit(rows, labels), explainer, mode="predict", **SMALL).fit(rows[:80]).calibrate(rows[80:130])
     e = g.explain(rows[130:])
     predict = getattr(model, "predict_proba", model.predict)(rows[130:])
     expected = predict[:, 1] if predict.ndim == 2 and predict.shape[1] == 2 else predict

@@ -56,7 +56,7 @@ class Truth:
         return np.where(found <= self.rounding, 0.0, found)
 
 
-class FitContext:
+class KnownTruth:
     """A problem, its explainer, and the truth about its test rows."""
 
     def __init__(self, table: str, kind: str, seed: int) -> None:
@@ -77,7 +77,7 @@ class FitContext:
         return Clock(self.seconds, stage)
 
 
-class Case(FitContext):
+class Case(KnownTruth):
     """With a fitted and calibrated GPEC."""
 
     def __init__(self, table: str, kind: str, seed: int) -> None:

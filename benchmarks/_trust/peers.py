@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import gpec
-from benchmarks._trust.case import Case, FitContext, flat, rank
+from benchmarks._trust.case import Case, KnownTruth, flat, rank
 from gpec.explainers import BayesLime, BayesShap, CXPlain, make_explainer
 
 ROWS = 60
@@ -97,12 +97,12 @@ METHODS = {
 }
 
 
-def calibrated_explanations(ground: FitContext) -> dict[str, float | None]:
+def calibrated_explanations(case: KnownTruth) -> dict[str, float | None]:
     """The same of ``calibrated-explanations``: the width of the interval of each weight of ``explain_factual``.
 
     It takes two classes and no missing values.
     """
-    p = ground.problem
+    p = case.problem
     if np.isnan(p.fit).any() or len(p.model.classes_) > 2:
         return {"change": None, "error": None}
     from calibrated_explanations import WrapCalibratedExplainer
@@ -111,4 +111,4 @@ def calibrated_explanations(ground: FitContext) -> dict[str, float | None]:
     wrapped.calibrate(p.calibration, p.calibration_classes, mode="classification")
     weights = [one.feature_weights for one in wrapped.explain_factual(p.test[:ROWS])]
     low, high = (np.array([one[name] for one in weights], dtype=float) for name in ("low", "high"))
-    return {"change": rank(high - low, ground.truth.size[:ROWS]), "error": None}
+    return {"change": rank(high - low, case.truth.size[:ROWS]), "error": None}

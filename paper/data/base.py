@@ -52,5 +52,13 @@ class Dataset(gpec.datasets.Dataset):
             )
         return frame
 
+    @property
+    def X_train(self) -> Any:
+        return self._rows(self.train)
+
+    @property
+    def X_test(self) -> Any:
+        return self._rows(self.test)
+
     def _rows(self, rows: IntArray) -> Any:
         return self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
