@@ -1,8 +1,10 @@
 """A model behind the Open Inference Protocol answers as the model itself."""
 
+import gc
 import pickle
 import time
 import traceback
+import warnings
 from unittest import mock
 
 import numpy as np
@@ -54,6 +56,20 @@ def test_blocks_share_one_connection():
         np.testing.assert_array_equal(model(X), direct(X))
         assert [request["inputs"][0]["shape"] for request in server.requests] == [[40, 3], [40, 3], [10, 3]]
         assert server.connections == 1
+
+
+def test_a_connection_held_by_a_cycle_is_closed():
+    with serving(Server()) as server:
+        for _ in range(30):  # the order in which a cycle's members are finalised varies
+            cycle = [quick(server)]
+            cycle[0](X)
+            cycle.append(cycle)
+            vars(cycle[0])["self"] = cycle
+            del cycle
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                gc.collect()
+            assert not caught
 
 
 def test_one_tensor_for_each_column():

@@ -14,6 +14,7 @@ import json
 import re
 import threading
 import time
+import weakref
 from functools import partial
 from math import prod
 from typing import Any
@@ -201,13 +202,11 @@ class RemoteModel:
 
 
 class _Connection:
-    """A connection that is closed when it is no longer used."""
+    """A connection that is closed when it is no longer used, also where a cycle of references held it."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection = connection
-
-    def __del__(self) -> None:
-        self.connection.close()
+        weakref.finalize(self, connection.close)  # __del__ may come after that of the socket
 
 
 class _Response(http.client.HTTPResponse):
