@@ -101,6 +101,13 @@ def test_too_few_are_made_enough():
     assert (variance > 0).all()
 
 
+@pytest.mark.parametrize(("m", "least"), [(2, 2), (3, 6), (4, 12), (5, 14), (12, 44), (13, 46), (70, 276)])
+def test_the_least_number_of_coalitions(m, least):
+    for n_samples, used in ((1, least), (least, least), (least + 3, min(least + 2, 2**m - 2))):
+        _, _, games = play(KernelShap(n_samples), lambda masks: masks[:, 0] * 1.0, m, 2)
+        assert [len(coalitions) for coalitions in games] == [used] * 2
+
+
 # How wrong
 
 

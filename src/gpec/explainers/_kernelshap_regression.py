@@ -93,6 +93,11 @@ def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> Flo
     return np.maximum(spread, 0.0) * (n / (n - 1) * (1 - n / count))
 
 
+def least_samples(m: int) -> int:
+    """The number of coalitions that :func:`draw_design` draws if it is asked for fewer."""
+    return 2 * sum(_plan(m, 0)[1])
+
+
 def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Design:
     """Draw about ``n_samples`` coalitions of ``m`` players for each of ``g`` games.
 

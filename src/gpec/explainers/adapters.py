@@ -181,7 +181,8 @@ class ShapKernel(CoalitionExplainer):
     Parameters
     ----------
     n_samples : int or "auto"
-        Coalitions for each row; "auto" is shap's ``2 d + 2048``.
+        Coalitions for each row; "auto" is shap's ``2 d + 2048``. Any number is used as it is, but fewer than ``d`` do
+        not determine the values.
     link : {"identity", "logit"}
         Passed to shap, with shap's meaning: the value of a coalition is the log-odds of the mean probability over
         background rows. :class:`~gpec.explainers.KernelShap` uses the mean of log-odds.

@@ -13,7 +13,7 @@ from gpec.explainers._coalitions import (
     submit_enumeration,
     submit_games,
 )
-from gpec.explainers._kernelshap_regression import Design, draw_design
+from gpec.explainers._kernelshap_regression import Design, draw_design, least_samples
 from gpec.explainers.attribution import Attribution
 from gpec.models import Model
 from gpec.runtime.randomness import stream
@@ -44,7 +44,8 @@ class KernelShap(CoalitionExplainer):
     ----------
     n_samples : int or "auto"
         Coalitions for each background row, on average; "auto" is ``2 d + 512``, a quarter of shap's, with 0.4 to 0.7
-        times its error on the data sets tried. At least about ``4 d`` are used.
+        times its error on the data sets tried. A smaller number than ``4 d - 4`` (``4 d - 6`` if ``d`` is odd, 2 if
+        ``d`` is 2) is raised to it. Coalitions come in pairs, so an odd number is lowered by one.
     link : {"identity", "logit"}
         Explain probabilities or log-odds. Log-odds are averaged over background rows. shap's KernelExplainer uses the
         log-odds of the mean probability instead, which is a different game with different values.
@@ -75,7 +76,7 @@ class KernelShap(CoalitionExplainer):
         self.stochastic = False if d <= 60 and 2**d - 2 <= self._budget else None
 
     def model_rows(self, Z: FloatArray) -> int:
-        return self._game.enumeration_rows(Z, max(self._budget, 4 * Z.shape[1]) * len(self._game.rows))
+        return self._game.enumeration_rows(Z, max(self._budget, least_samples(Z.shape[1])) * len(self._game.rows))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
