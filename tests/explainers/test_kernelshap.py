@@ -173,6 +173,12 @@ def test_part_of_the_background_can_be_enumerated(counting):
     np.testing.assert_array_equal(sub.variance, 0)
 
 
+def test_one_feature_needs_no_coalitions():
+    found = KernelShap().fit(lambda X: X[:, 0] ** 2, ROWS[:, :1], model_output="value")(ROWS[:3, :1])
+    np.testing.assert_allclose(found.values[:, 0], ROWS[:3, 0] ** 2 - found.base_values, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.variance, 0)
+
+
 # Faults
 
 

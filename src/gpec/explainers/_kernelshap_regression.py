@@ -132,8 +132,8 @@ def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
     target = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
     most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # some counts exceed a double
     least = np.minimum(most, 2.0)
-    least[0] = most[0]
-    low, high = 0.0, float((most / target).max())
+    least[:1] = most[:1]
+    low, high = 0.0, float((most / target).max(initial=0.0))
     if pairs >= sum(counts):
         return counts
     for _ in range(100):
