@@ -8,7 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from gpec.app._datasets import DATASETS, FORMULA, MODELS, REGULARISATION
+from gpec.app._datasets import DATASETS, MODELS, REGULARISATION
 from gpec.app._surface import PAPER, SIMILAR, Controls
 
 _START = Controls()
@@ -63,27 +63,22 @@ def controls_from(chosen: dict[str, Any], positions: dict[str, float], added: li
 
 def choices() -> list[Any]:
     """Drop-down lists and switches."""
-    closed: Any = {"clearable": False, "searchable": False}
-    position = dcc.Dropdown(DATASETS, _START.dataset, id="dataset", **closed)
-    model = dcc.Dropdown(MODELS, _START.model, id="model", **closed)
+    data, model = drop_down(DATASETS, _START.dataset, "dataset"), drop_down(MODELS, _START.model, "model")
     meanings = {PAPER: "the paper's variance", SIMILAR: "similar rows"}
     meaning = dcc.RadioItems(meanings, _START.meaning, id="meaning", inline=True)
     about = "How uncertain the explanation is here, or how much it changes among similar rows."
     feature = dcc.RadioItems([], 0, id="feature", inline=True)
     return [
-        _labelled("Data", "A boundary given by a formula, or a table with two features.", position),
+        _labelled("Data", "A boundary given by a formula, or a table with two features.", data),
         _labelled("Model", "The model to explain; a formula is its own model.", model),
         _labelled("Meaning of the interval", about, meaning),
         _labelled("Feature", "The feature whose intervals are coloured.", feature),
     ]
 
 
-def models_for(has_formula: bool) -> list[dict[str, Any]]:
-    """The models that a data set can have."""
-    return [
-        {"label": label, "value": word, "disabled": word == FORMULA and not has_formula}
-        for word, label in MODELS.items()
-    ]
+def drop_down(options: Any, value: Any, name: str, **more: Any) -> Any:
+    """A list of choices, one of which is always chosen."""
+    return dcc.Dropdown(options, value, id=name, clearable=False, searchable=False, **more)
 
 
 def dials() -> list[Any]:

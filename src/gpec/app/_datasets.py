@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_moons
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
@@ -80,53 +81,36 @@ class Dataset:
 @lru_cache(maxsize=16)
 def load_dataset(name: str) -> Dataset:
     """The data set with this key of :data:`DATASETS`."""
-    if name not in DATASETS:
-        raise InputError(f"There is no data set called {name!r}; choose one of {list(DATASETS)}.")
-    if name == "moons":
-        return _moons()
     if name in _TABLES:
         return _table(*_TABLES[name])
-    X = stream(_SEED, "playground rows").uniform(-_REACH, _REACH, size=(_ROWS, 2))
-    score = _circle if name == "circle" else _above(_CURVES[name])
+    if name == "moons":
+        X, y = make_moons(_ROWS, noise=0.2, random_state=derived_seed(_SEED, "playground rows"))
+        return Dataset(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
+    X, score = stream(_SEED, "playground rows").uniform(-_REACH, _REACH, size=(_ROWS, 2)), _SCORES[name]
     return Dataset(X, (score(X) > 0).astype(np.int64), ("x1", "x2"), "inside" if name == "circle" else "above", score)
-
-
-# Curves that separate the classes.
-_CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "line": linear_boundary(2).model.curve,
-    "angle": absolute_boundary(2).model.curve,
-    "sine": lambda x: np.asarray(4.0 * np.sin(0.6 * x)),
-    "cosine": cosine_boundary(2).model.curve,
-}
 
 
 def _above(curve: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
     return lambda X: np.asarray(X[:, 1] - curve(X[:, 0]))
 
 
-def _circle(X: FloatArray) -> FloatArray:
-    return np.asarray(6.0 - np.hypot(X[:, 0], X[:, 1]))
-
-
-def _moons() -> Dataset:
-    from sklearn.datasets import make_moons
-
-    X, y = make_moons(_ROWS, noise=0.2, random_state=derived_seed(_SEED, "playground rows"))
-    return Dataset(X, y.astype(np.int64), ("x1", "x2"), "the lower moon")
-
-
+_SCORES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "line": _above(linear_boundary(2).model.curve),
+    "angle": _above(absolute_boundary(2).model.curve),
+    "sine": _above(lambda x: np.asarray(4.0 * np.sin(0.6 * x))),
+    "cosine": _above(cosine_boundary(2).model.curve),
+    "circle": lambda X: np.asarray(6.0 - np.hypot(X[:, 0], X[:, 1])),
+}
 # scikit-learn's tables: the loader, two columns, the class of interest and its name.
-_TABLES: dict[str, tuple[str, tuple[str, str], int, str]] = {
-    "iris": ("load_iris", ("petal length (cm)", "petal width (cm)"), 1, "versicolor"),
-    "cancer": ("load_breast_cancer", ("mean radius", "mean texture"), 0, "malignant"),
-    "wine": ("load_wine", ("alcohol", "flavanoids"), 1, "the second grower"),
+_TABLES: dict[str, tuple[Callable[..., Any], tuple[str, str], int, str]] = {
+    "iris": (load_iris, ("petal length (cm)", "petal width (cm)"), 1, "versicolor"),
+    "cancer": (load_breast_cancer, ("mean radius", "mean texture"), 0, "malignant"),
+    "wine": (load_wine, ("alcohol", "flavanoids"), 1, "the second grower"),
 }
 
 
-def _table(loader: str, names: tuple[str, str], positive: int, word: str) -> Dataset:
-    from sklearn import datasets
-
-    table = getattr(datasets, loader)(as_frame=True)
+def _table(loader: Callable[..., Any], names: tuple[str, str], positive: int, word: str) -> Dataset:
+    table = loader(as_frame=True)
     X = table.data[list(names)].to_numpy(dtype=np.float64)
     y = (table.target == positive).to_numpy(dtype=np.int64)
     some = stream(_SEED, "playground rows").permutation(len(X))[:_ROWS]
@@ -135,11 +119,11 @@ def _table(loader: str, names: tuple[str, str], positive: int, word: str) -> Dat
 
 def train(dataset: Dataset, kind: str, regularisation: float) -> Any:
     """A model of the data set; the higher ``regularisation``, the smoother it is."""
-    low, high = REGULARISATION
-    if kind not in MODELS or not low <= regularisation <= high:
-        raise InputError(f"Cannot train the model {kind!r} with regularisation {regularisation}.")
     if kind == FORMULA:
-        return _formula(dataset, regularisation)
+        score = dataset.score
+        if score is None:
+            raise InputError("A table has no formula; choose one of the other models.")
+        return ScoreClassifier(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - regularisation)))
     seed = derived_seed(_SEED, "playground models")
     leaf = round(2.0 ** (1.3 * regularisation))  # 1 to 37 rows
     alpha, C = 10 ** (regularisation - 3), 10 ** (2 - 0.75 * regularisation)
@@ -155,10 +139,3 @@ def train(dataset: Dataset, kind: str, regularisation: float) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(dataset.X, dataset.y)
     return ScoreClassifier(lambda X: np.asarray(2.0 * model.decision_function(X))) if kind == "svm" else model
-
-
-def _formula(dataset: Dataset, softness: float) -> ScoreClassifier:
-    score = dataset.score
-    if score is None:
-        raise InputError("A table has no formula; choose one of the other models.")
-    return ScoreClassifier(lambda X: np.asarray(score(X) * 2.0 ** (1.0 - softness)))

@@ -72,15 +72,9 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
         if len(reading.similar):
             traces.append(_dots(reading.similar, "its similar rows", 9, PALETTE[4], _edge(1)))
         traces.append(_dots(np.array([reading.point]), "your point", 14, "white", _edge(1.5), "x"))
+    look = {"showgrid": False, "zeroline": False, "ticks": "outside", "tickcolor": GREY}
     axes = [
-        {
-            "title": {"text": plain(name), "standoff": 8},
-            "range": [float(values[0]), float(values[-1])],
-            "showgrid": False,
-            "zeroline": False,
-            "ticks": "outside",
-            "tickcolor": GREY,
-        }
+        {"title": {"text": plain(name), "standoff": 8}, "range": [float(values[0]), float(values[-1])], **look}
         for name, values in zip(surface.dataset.names, (surface.x, surface.y), strict=True)
     ]
     margin = {"l": 54, "r": 4, "t": 6, "b": 44}

@@ -15,6 +15,7 @@ from dash.exceptions import PreventUpdate
 from flask import abort, g, request
 
 from gpec.app._files import LARGEST_UPLOAD
+from gpec.app._server import sentence
 from gpec.errors import InputError
 
 _T = TypeVar("_T")
@@ -43,7 +44,16 @@ def protect(app: Any) -> None:
             if not large.acquire(timeout=_WAIT):
                 abort(503)
             g.large = True
-        _read_json()
+        try:
+            content = request.get_data()
+        except OSError:  # broken, or too slow
+            abort(408)
+        if sum(content.count(mark) for mark in (b"[", b"{", b",")) > _MOST_PARTS:
+            abort(400)
+        try:
+            request.get_json()  # kept for dash
+        except RecursionError:
+            abort(400)
 
     @server.teardown_request  # type: ignore[untyped-decorator]
     def release(_: Any) -> None:
@@ -68,19 +78,6 @@ def _is_answer(error: Exception) -> bool:
     return hasattr(error, "get_response")
 
 
-def _read_json() -> None:
-    try:
-        content = request.get_data()
-    except OSError:  # broken, or too slow
-        abort(408)
-    if sum(content.count(mark) for mark in (b"[", b"{", b",")) > _MOST_PARTS:
-        abort(400)
-    try:
-        request.get_json()  # kept for dash
-    except RecursionError:
-        abort(400)
-
-
 @contextmanager
 def taking_turns() -> Iterator[None]:
     """Expensive work of the page is done one after the other: equal requests then share one computation."""
@@ -92,19 +89,21 @@ def taking_turns() -> Iterator[None]:
         _turn.release()
 
 
-def callback(app: Any, *places: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Connect a callback; an unexpected error goes to the log, and its answer is status 500 without details."""
+def callback(
+    app: Any, *places: Any, sorry: Callable[[str], Any] | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Connect a callback; ``sorry`` makes its answer from the sentence of an error, else the answer is status 500."""
 
     def connect(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def answer(*given: Any) -> Any:
             try:
                 return function(*given)
-            except PreventUpdate:
-                raise
             except Exception as error:
-                if _is_answer(error):
+                if _is_answer(error) or isinstance(error, PreventUpdate):
                     raise
+                if sorry is not None:
+                    return sorry(sentence(error))
                 logging.getLogger("gpec.app").exception("Unexpected error in the page.")
                 abort(500)
 

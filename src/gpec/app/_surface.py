@@ -54,8 +54,6 @@ class Controls:
     added: tuple[tuple[float, float], ...] = ()  # rows explained in addition to the initial ones
 
     def __post_init__(self) -> None:
-        if self.meaning not in _GRID:
-            raise InputError(f"meaning={self.meaning!r} is not one of {list(_GRID)}.")
         if len(self.added) > MOST_ADDED:
             raise InputError(f"At most {MOST_ADDED} rows can be added; clear some first.")
 
@@ -117,9 +115,8 @@ def _boundary(key: Controls) -> BoundarySample:
     with warnings.catch_warnings():  # the page shows how many were found
         warnings.simplefilter("ignore", FewBoundaryPointsWarning)
         try:
-            return BisectionSampler(rows="box").sample(
-                model, dataset.X, key.n_boundary, random_state=_SEED, progress=False
-            )
+            sampler = BisectionSampler(rows="box")
+            return sampler.sample(model, dataset.X, key.n_boundary, random_state=_SEED, progress=False)
         except BoundaryNotFoundError as error:
             raise InputError(
                 "The model predicts one class for the whole map, so it has no boundary; lower the regularisation."

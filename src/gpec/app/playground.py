@@ -9,11 +9,10 @@ from dash import Input, Output, State, dcc, html, no_update
 from flask import abort
 
 from gpec._numbers import number, share_text
-from gpec.app._controls import SLIDERS, choices, controls_from, dials, models_for
+from gpec.app._controls import SLIDERS, choices, controls_from, dials
 from gpec.app._datasets import DATASETS, FORMULA, MODELS, load_dataset
 from gpec.app._drawing import colour_top, draw_surface
 from gpec.app._requests import callback, distinct, number_in, one_of, pair, taking_turns, triggered, whole
-from gpec.app._server import sentence
 from gpec.app._surface import ALIKE, MOST_ADDED, PAPER, SIMILAR, Reading, Surface, reading_at, surface_of
 
 __all__ = ["connect", "layout"]
@@ -103,8 +102,9 @@ def connect(app: Any) -> None:
     def furnish(name: Any, model: Any) -> Any:
         dataset, model = load_dataset(one_of(name, DATASETS)), one_of(model, MODELS)
         features = [{"label": title, "value": j} for j, title in enumerate(dataset.names)]
-        possible = model != FORMULA or dataset.score is not None
-        return models_for(dataset.score is not None), model if possible else "trees", features
+        lacking = {FORMULA} if dataset.score is None else set()
+        models = [{"label": title, "value": word, "disabled": word in lacking} for word, title in MODELS.items()]
+        return models, "trees" if model in lacking else model, features
 
     @callback(
         app,
@@ -147,43 +147,26 @@ def connect(app: Any) -> None:
         Input("clicked", "data"),
         State("hold", "value"),
         State("last", "data"),
+        sorry=lambda text: (no_update, no_update, text, no_update),
     )
     def draw(dataset: Any, model: Any, meaning: Any, feature: Any, *others: Any) -> Any:
         *positions, added, clicked, hold, last = others
-        chosen = {
-            "dataset": one_of(dataset, DATASETS),
-            "model": one_of(model, MODELS),
-            "meaning": one_of(meaning, (PAPER, SIMILAR)),
-        }
+        chosen = {"dataset": one_of(dataset, DATASETS), "model": one_of(model, MODELS)}
+        chosen["meaning"] = one_of(meaning, (PAPER, SIMILAR))
         by_slider = {dial.name: number_in(where) for dial, where in zip(SLIDERS, positions, strict=True)}
         feature, added = whole(feature, 1), distinct(added, pair, MOST_ADDED + 1)
         point = pair(clicked) if clicked else None
-        last = None if last is None else {name: _number_of(last, name) for name in ("top", "median")}
-        try:
-            with taking_turns():
-                return drawn(chosen, by_slider, added, feature, point, last, held=bool(hold))
-        except Exception as error:
-            return no_update, no_update, sentence(error), no_update
-
-
-def drawn(
-    chosen: dict[str, str],
-    positions: dict[str, float],
-    added: list[tuple[float, float]],
-    feature: int,
-    point: tuple[float, float] | None,
-    last: dict[str, float] | None,
-    *,
-    held: bool,
-) -> Any:
-    """The plot, the numbers beside it, no note, and what the next plot needs of this one."""
-    controls = controls_from(chosen, positions, added)
-    surface = surface_of(controls)
-    reading = reading_at(controls, point, feature) if point is not None else None
-    top = last["top"] if held and last is not None else colour_top(surface, feature)
-    median = surface.median_width(feature)
-    shown = numbers(surface, reading, feature, median, last)
-    return draw_surface(surface, feature, top, reading), shown, "", {"top": top, "median": median}
+        if last is not None and not isinstance(last, dict):
+            abort(400)
+        last = None if last is None else {name: number_in(last.get(name)) for name in ("top", "median")}
+        with taking_turns():
+            controls = controls_from(chosen, by_slider, added)
+            surface = surface_of(controls)
+            reading = None if point is None else reading_at(controls, point, feature)
+            top = last["top"] if hold and last is not None else colour_top(surface, feature)
+            median = surface.median_width(feature)
+            shown = numbers(surface, reading, feature, median, last)
+            return draw_surface(surface, feature, top, reading), shown, "", {"top": top, "median": median}
 
 
 def _clicked(click: Any) -> tuple[float, float]:
@@ -192,12 +175,6 @@ def _clicked(click: Any) -> tuple[float, float]:
         return pair([click["points"][0][axis] for axis in "xy"])
     except (LookupError, TypeError):
         abort(400)
-
-
-def _number_of(last: Any, name: str) -> float:
-    if not isinstance(last, dict):
-        abort(400)
-    return number_in(last.get(name))
 
 
 def numbers(surface: Surface, reading: Reading | None, feature: int, median: float, last: Any) -> list[Any]:

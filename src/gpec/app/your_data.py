@@ -8,10 +8,10 @@ from dash import ALL, Input, Output, State, dcc, html, no_update
 from flask import abort
 
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
+from gpec.app._controls import drop_down
 from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
 from gpec.app._requests import callback, distinct, one_of, taking_turns, text, triggered, whole
 from gpec.app._rows import ORDERS, PAGE, rows_table, selected_rows
-from gpec.app._server import sentence
 
 __all__ = ["connect", "layout"]
 
@@ -20,6 +20,8 @@ _LONGEST_NAME = 255
 _MOST = 10**9  # rows
 _MOST_OPTIONS = 1_000  # files, most of them no longer open
 _SINGLE = [{"label": "the only class", "value": 0}]  # a list without its value would lose it
+_NO_FILTERS = (_SINGLE, 0, True, True, "")  # values of their parts, where no file is shown
+_NO_PAGES = ("", True, True, True)
 _INVITATION = (
     "Open a file of e.save or g.save. The file stays on this machine, and nothing in it is executed. A sign is "
     "firm if the 95% interval lies on one side of zero, likely if the 80% interval does, else unclear. A row's firm "
@@ -42,8 +44,7 @@ def layout(files: list[tuple[str, str]]) -> Any:
                         max_size=LARGEST_UPLOAD,
                         className="upload",
                     ),
-                    dcc.Dropdown(options, start, id="file", placeholder="No file is open", searchable=False,
-                                 clearable=False),
+                    drop_down(options, start, "file", placeholder="No file is open"),
                 ],
                 className="opening",
             ),
@@ -53,8 +54,8 @@ def layout(files: list[tuple[str, str]]) -> Any:
                 [
                     dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2,
                               maxLength=_LONGEST_SEARCH),
-                    dcc.Dropdown(ORDERS, "least", id="order", clearable=False, searchable=False),
-                    html.Div(dcc.Dropdown(_SINGLE, 0, id="output", clearable=False, searchable=False), id="outputs"),
+                    drop_down(ORDERS, "least", "order"),
+                    html.Div(drop_down(_SINGLE, 0, "output"), id="outputs"),
                 ],
                 className="filters", id="filters",
             ),
@@ -97,17 +98,15 @@ def connect(app: Any, cache: FileCache) -> None:
         State("upload", "filename"),
         State("file", "options"),
         prevent_initial_call=True,
+        sorry=lambda error: (no_update, no_update, error, None),
     )
     def receive(contents: Any, name: Any, options: Any) -> Any:
         if not contents:
             return no_update, no_update, no_update, no_update
         contents, name = text(contents, 2 * LARGEST_UPLOAD), text(name, _LONGEST_NAME)
         shown = distinct(options, _option, _MOST_OPTIONS)
-        try:
-            with taking_turns():
-                key, name = cache.open_upload(contents, name)
-        except Exception as error:
-            return no_update, no_update, sentence(error), None
+        with taking_turns():
+            key, name = cache.open_upload(contents, name)
         still_open = [option for option in shown if option["value"] in cache]
         return [*still_open, {"label": name, "value": key}], key, "", None
 
@@ -120,15 +119,12 @@ def connect(app: Any, cache: FileCache) -> None:
         Output("filters", "hidden"),
         Output("filters", "className"),
         Input("file", "value"),
+        sorry=lambda error: (_note(error), *_NO_FILTERS),
     )
     def show(key: Any) -> Any:
         if key is None:
-            return [], _SINGLE, 0, True, True, ""
-        key = text(key)
-        try:
-            file = cache.get(key)
-        except Exception as error:
-            return _sorry(error), _SINGLE, 0, True, True, ""
+            return [], *_NO_FILTERS
+        file = cache.get(text(key))
         classes = [{"label": f"class {name}", "value": c} for c, name in enumerate(file.outputs)]
         look = "filters" if file.has_intervals else "filters unjudged"
         return about(file), classes or _SINGLE, 0, not classes, False, look
@@ -156,20 +152,17 @@ def connect(app: Any, cache: FileCache) -> None:
         *filters,
         Input("start", "data"),
         Input("picked", "data"),
+        sorry=lambda error: (_note(error), *_NO_PAGES),
     )
     def list_rows(key: Any, output: Any, words: Any, order: Any, start: Any, picked: Any) -> Any:
         if key is None:
-            return [], "", True, True, True
+            return [], *_NO_PAGES
         key, words, start, picked = text(key), text(words or "", _LONGEST_SEARCH), whole(start, _MOST), _rows(picked)
-        order = one_of(order, ORDERS)
-        try:
-            file = cache.get(key)
-        except Exception as error:
-            return _sorry(error), "", True, True, True
+        order, file = one_of(order, ORDERS), cache.get(key)
         output = _class(file, output)
         found = selected_rows(file, output, words, order if file.has_intervals else "file")
         if not len(found):
-            return _hint("No row matches; use fewer words."), "", True, True, True
+            return _note("No row matches; use fewer words.", "help"), *_NO_PAGES
         here = found[start : start + PAGE]
         where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
         last = start + PAGE >= len(found)
@@ -198,17 +191,15 @@ def connect(app: Any, cache: FileCache) -> None:
         Input("picked", "data"),
         Input("output", "value"),
         State("file", "value"),
+        sorry=_note,
     )
     def compare(picked: Any, output: Any, key: Any) -> Any:
         if key is None:
             return []
         key, picked = text(key), _rows(picked)
         if not picked:
-            return _hint(f"Choose up to {MOST_COMPARED} rows to see them side by side.")
-        try:
-            file = cache.get(key)
-        except Exception as error:
-            return _sorry(error)
+            return _note(f"Choose up to {MOST_COMPARED} rows to see them side by side.", "help")
+        file = cache.get(key)
         rows = [whole(row, len(file.labels) - 1) for row in picked]
         return _side_by_side(file, _class(file, output), rows)
 
@@ -245,14 +236,10 @@ def _side_by_side(file: OpenFile, output: int, picked: list[int]) -> Any:
     return [
         html.H2("Side by side"),
         framed,
-        _hint(note),
+        _note(note, "help"),
         table(rows, labels, features, has_intervals=file.has_intervals),
     ]
 
 
-def _sorry(error: Exception) -> Any:
-    return html.P(sentence(error), className="note")
-
-
-def _hint(text: str) -> Any:
-    return html.P(text, className="help")
+def _note(text: str, kind: str = "note") -> Any:
+    return html.P(text, className=kind)
