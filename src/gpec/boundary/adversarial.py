@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ _FIRST_ROWS = 20  # for the first call of a model, which gives the number of cla
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)
 
 
+@dataclass(eq=False, repr=False)
 class AdversarialSampler(Sampler):
     """Sample the decision boundary of a ``torch.nn.Module`` by adversarial attacks, then bisection.
 
@@ -57,26 +58,15 @@ class AdversarialSampler(Sampler):
         spread of the data.
     """
 
-    def __init__(
-        self,
-        n_untargeted: int = 500,
-        n_targeted: int = 50,
-        *,
-        norm: Literal["linf", "l2"] = "linf",
-        radii: Any = _RADII,
-        n_steps: int = 40,
-        bounds: Any = "data",
-        n_approach: int = 5,
-        tolerance: float = 1e-6,
-    ) -> None:
-        self.n_untargeted = n_untargeted
-        self.n_targeted = n_targeted
-        self.norm = norm
-        self.radii = radii
-        self.n_steps = n_steps
-        self.bounds = bounds
-        self.n_approach = n_approach
-        self.tolerance = tolerance
+    n_untargeted: int = 500
+    n_targeted: int = 50
+    _: KW_ONLY
+    norm: Literal["linf", "l2"] = "linf"
+    radii: Any = _RADII
+    n_steps: int = 40
+    bounds: Any = "data"
+    n_approach: int = 5
+    tolerance: float = 1e-6
 
     def check(self) -> None:
         check_count("n_untargeted", self.n_untargeted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ _CHECKS = 7  # model rows for each pair, on average
 _DIRECTION_ROWS = 256  # that the jitter looks at, if it needs no second look
 
 
+@dataclass(eq=False, repr=False)
 class BisectionSampler(Sampler):
     """Sample a decision boundary by bisection between rows of opposite predicted class (DBPS).
 
@@ -68,17 +69,10 @@ class BisectionSampler(Sampler):
     (50, True)
     """
 
-    def __init__(
-        self,
-        pairing: Literal["nearest", "random"] = "nearest",
-        rows: Literal["data", "box"] = "data",
-        tolerance: float = 1e-6,
-        n_walk: int = 0,
-    ) -> None:
-        self.pairing = pairing
-        self.rows = rows
-        self.tolerance = tolerance
-        self.n_walk = n_walk
+    pairing: Literal["nearest", "random"] = "nearest"
+    rows: Literal["data", "box"] = "data"
+    tolerance: float = 1e-6
+    n_walk: int = 0
 
     def check(self) -> None:
         check_choice("pairing", self.pairing, ("nearest", "random"))

@@ -14,6 +14,7 @@ Shapley values from their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -35,6 +36,7 @@ _BATCH_ROWS = 16_384  # rows in one call of the model; a few more rows would nee
 _COUNTED_ROWS = 256  # explained rows from which the cost of all is estimated
 
 
+@dataclass(eq=False, repr=False)
 class CoalitionExplainer(LinkedExplainer):
     """Base of gpec's and shap's KernelSHAP, whose budget is a number of coalitions."""
 
@@ -42,10 +44,8 @@ class CoalitionExplainer(LinkedExplainer):
         "fewer background rows or a smaller n_samples cost less, and explainer='tree' needs no calls of a tree model"
     )
     n_samples: int | str = "auto"
-
-    def __init__(self, n_samples: int | str = "auto", *, link: Link = "identity") -> None:
-        self.n_samples = n_samples
-        self.link = link
+    _: KW_ONLY
+    link: Link = "identity"
 
     def check(self) -> None:
         super().check()

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@dataclass(eq=False, repr=False)
 class CallableExplainer(Explainer):
     """A function of rows that returns attributions, or a pair of attributions and their variance.
 
@@ -38,9 +40,9 @@ class CallableExplainer(Explainer):
 
     rows_at_once = 64  # the cost of a row is unknown: with few rows, an interruption loses little work
 
-    def __init__(self, function: Callable[[Any], Any], *, cheap: bool = False) -> None:
-        self.function = function
-        self.cheap = cheap
+    function: Callable[[Any], Any]
+    _: KW_ONLY
+    cheap: bool = False
 
     def check(self) -> None:
         check_choice("cheap", self.cheap, (True, False))
@@ -49,6 +51,7 @@ class CallableExplainer(Explainer):
         return _as_attribution(self.function(self.model_.schema.for_model(Z)))
 
 
+@dataclass(eq=False, repr=False)
 class Precomputed(Explainer):
     """Attributions that were computed before, looked up by the content of a row.
 
@@ -77,11 +80,10 @@ class Precomputed(Explainer):
     unit = "as given"
     rows_at_once = sys.maxsize  # so that errors use the user's row numbers
 
-    def __init__(self, rows: Any, values: Any, variance: Any = None, base_values: Any = None) -> None:
-        self.rows = rows
-        self.values = values
-        self.variance = variance
-        self.base_values = base_values
+    rows: Any
+    values: Any
+    variance: Any = None
+    base_values: Any = None
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
@@ -100,6 +102,7 @@ class Precomputed(Explainer):
         return self._attribution.map(lambda part: part[places])
 
 
+@dataclass(eq=False, repr=False)
 class ShapAdapter(Explainer):
     """An explainer object of the shap library, already bound to its model.
 
@@ -112,8 +115,7 @@ class ShapAdapter(Explainer):
     background). The value is the mean of the calls. The variance is their variance (ddof 1) divided by their number.
     """
 
-    def __init__(self, explainer: Any) -> None:
-        self.explainer = explainer
+    explainer: Any
 
     @property
     def cheap(self) -> bool:  # type: ignore[override]  # read-only: it follows from the object

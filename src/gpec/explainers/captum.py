@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -57,6 +57,7 @@ _DEEP_LIFT = ("DeepLift", "DeepLiftShap")
 _NODES = 256  # of the quadrature; the softmax can be steep
 
 
+@dataclass(eq=False, repr=False)
 class CaptumAdapter(LinkedExplainer):
     """An attribution method of captum for a torch Module; ``explainer="captum:Saliency"`` selects one.
 
@@ -97,16 +98,10 @@ class CaptumAdapter(LinkedExplainer):
 
     rows_at_once = 1  # a float32 Module's answers depend on the batch
 
-    def __init__(
-        self,
-        method: str = "IntegratedGradients",
-        options: dict[str, Any] | None = None,
-        *,
-        link: Link = "identity",
-    ) -> None:
-        self.method = method
-        self.options = options
-        self.link = link
+    method: str = "IntegratedGradients"
+    options: dict[str, Any] | None = None
+    _: KW_ONLY
+    link: Link = "identity"
 
     @property
     def cheap(self) -> bool:  # type: ignore[override]  # read-only: it follows from the method

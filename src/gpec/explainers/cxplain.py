@@ -45,6 +45,7 @@ class _Learned:
     weights: tuple[FloatArray, ...]
 
 
+@dataclass(eq=False, repr=False)
 class CXPlain(Explainer):
     r"""CXPlain: shares of the increase in the model's loss, predicted by an ensemble of networks.
 
@@ -102,23 +103,13 @@ class CXPlain(Explainer):
     unit = "share of the increase in loss"
     learns = True
 
-    def __init__(
-        self,
-        n_estimators: int = 10,
-        n_train: int = 1_000,
-        truth: Literal["probability", "label"] = "probability",
-        hidden: int | Literal["auto"] = "auto",
-        n_epochs: int = 100,
-        image_shape: tuple[int, int, int] | None = None,
-        patch: int | Literal["auto"] = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.n_train = n_train
-        self.truth = truth
-        self.hidden = hidden
-        self.n_epochs = n_epochs
-        self.image_shape = image_shape
-        self.patch = patch
+    n_estimators: int = 10
+    n_train: int = 1_000
+    truth: Literal["probability", "label"] = "probability"
+    hidden: int | Literal["auto"] = "auto"
+    n_epochs: int = 100
+    image_shape: tuple[int, int, int] | None = None
+    patch: int | Literal["auto"] = "auto"
 
     def check(self) -> None:
         check_count("n_estimators", self.n_estimators, least=2)

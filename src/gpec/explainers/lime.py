@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from gpec._validation import check_count, check_positive
@@ -17,6 +18,7 @@ from gpec.typing import FloatArray
 __all__ = ["BayesLime", "BayesShap", "Lime"]
 
 
+@dataclass(eq=False, repr=False)
 class BayesLime(LimeRegression, BayesRegression):
     """BayesLIME (Slack et al., NeurIPS 2021): LIME with a Bayesian regression, which gives credible intervals.
 
@@ -73,30 +75,19 @@ class BayesLime(LimeRegression, BayesRegression):
     True
     """
 
-    def __init__(
-        self,
-        n_samples: int = 200,
-        *,
-        kernel_width: float | str = "auto",
-        around: Literal["data", "row"] = "data",
-        sampling: Literal["plain", "focused"] = "plain",
-        target_width: float | None = None,
-        max_samples: int = 10_000,
-        prior: float = 1.0,
-        temperature: float = 5e-4,
-        link: Link = "identity",
-    ) -> None:
-        self.n_samples = n_samples
-        self.kernel_width = kernel_width
-        self.around = around
-        self.sampling = sampling
-        self.target_width = target_width
-        self.max_samples = max_samples
-        self.prior = prior
-        self.temperature = temperature
-        self.link = link
+    n_samples: int = 200
+    _: KW_ONLY
+    kernel_width: float | str = "auto"
+    around: Literal["data", "row"] = "data"
+    sampling: Literal["plain", "focused"] = "plain"
+    target_width: float | None = None
+    max_samples: int = 10_000
+    prior: float = 1.0
+    temperature: float = 5e-4
+    link: Link = "identity"
 
 
+@dataclass(eq=False, repr=False)
 class BayesShap(BayesRegression):
     """BayesSHAP (Slack et al., NeurIPS 2021): SHAP values by a Bayesian regression, with credible intervals.
 
@@ -144,26 +135,15 @@ class BayesShap(BayesRegression):
 
     remedy = "a smaller n_samples or n_background costs less"
 
-    def __init__(
-        self,
-        n_samples: int = 200,
-        *,
-        n_background: int = 4,
-        sampling: Literal["plain", "focused"] = "plain",
-        target_width: float | None = None,
-        max_samples: int = 10_000,
-        prior: float = 1.0,
-        temperature: float = 1e-2,
-        link: Link = "identity",
-    ) -> None:
-        self.n_samples = n_samples
-        self.n_background = n_background
-        self.sampling = sampling
-        self.target_width = target_width
-        self.max_samples = max_samples
-        self.prior = prior
-        self.temperature = temperature
-        self.link = link
+    n_samples: int = 200
+    _: KW_ONLY
+    n_background: int = 4
+    sampling: Literal["plain", "focused"] = "plain"
+    target_width: float | None = None
+    max_samples: int = 10_000
+    prior: float = 1.0
+    temperature: float = 1e-2
+    link: Link = "identity"
 
     def check(self) -> None:
         super().check()
@@ -192,6 +172,7 @@ class BayesShap(BayesRegression):
         return posterior.intercept
 
 
+@dataclass(eq=False, repr=False)
 class Lime(LimeRegression):
     """LIME (Ribeiro et al., KDD 2016) for tables, without discretisation: weighted ridge regression on perturbations.
 
@@ -229,20 +210,12 @@ class Lime(LimeRegression):
     (True, True)
     """
 
-    def __init__(
-        self,
-        n_samples: int = 5_000,
-        *,
-        kernel_width: float | str = "auto",
-        around: Literal["data", "row"] = "data",
-        alpha: float = 1.0,
-        link: Link = "identity",
-    ) -> None:
-        self.n_samples = n_samples
-        self.kernel_width = kernel_width
-        self.around = around
-        self.alpha = alpha
-        self.link = link
+    n_samples: int = 5_000
+    _: KW_ONLY
+    kernel_width: float | str = "auto"
+    around: Literal["data", "row"] = "data"
+    alpha: float = 1.0
+    link: Link = "identity"
 
     def check(self) -> None:
         super().check()

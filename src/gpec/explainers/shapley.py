@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _MOST_FEATURES = 16  # 65,536 coalitions with each background row
 _FEWEST_REFERENCES = 16  # with fewer, their variance would be a poor estimate
 
 
+@dataclass(eq=False, repr=False)
 class ShapleySampling(LinkedExplainer):
     """Shapley Sampling Values of the model's probabilities or log-odds (Strumbelj & Kononenko 2014), for many rows.
 
@@ -62,9 +63,9 @@ class ShapleySampling(LinkedExplainer):
     threads = True
     remedy = "a smaller n_permutations costs less, and explainer='tree' needs no calls of a tree model"
 
-    def __init__(self, n_permutations: int = 2_000, *, link: Link = "identity") -> None:
-        self.n_permutations = n_permutations
-        self.link = link
+    n_permutations: int = 2_000
+    _: KW_ONLY
+    link: Link = "identity"
 
     def check(self) -> None:
         super().check()

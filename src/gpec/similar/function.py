@@ -20,6 +20,7 @@ __all__ = ["FunctionOfRows", "SimilarFunction"]
 _TRIED_ROWS = 3  # on which the function is tested in learn
 
 
+@dataclass(eq=False, repr=False)
 class SimilarFunction(Similar):
     """Similar rows that a function makes; ``GPEC(similar=function)`` is the same.
 
@@ -50,9 +51,8 @@ class SimilarFunction(Similar):
     array([[[31., 1.], [32., 1.]]])
     """
 
-    def __init__(self, function: Callable[[Any], Any], random: bool = False) -> None:
-        self.function = function
-        self.random = random
+    function: Callable[[Any], Any]
+    random: bool = False
 
     def check(self, schema: Schema) -> None:
         """Raise if it is not a function."""

@@ -29,6 +29,7 @@ __all__ = ["MeasurementError"]
 _EVEN_DRAWS, _INDEPENDENT_DRAWS = 16, 39
 
 
+@dataclass(eq=False, repr=False)
 class MeasurementError(Similar):
     """Similar rows are repeated measurements of the row: its values with normal errors of known standard deviation.
 
@@ -67,10 +68,9 @@ class MeasurementError(Similar):
     "the same row measured again, with a normal error of standard deviation 5 in 'glucose'"
     """
 
-    def __init__(self, std: dict[Any, Any], n_draws: int | Literal["auto"] = "auto", random_state: int = 0) -> None:
-        self.std = std
-        self.n_draws = n_draws
-        self.random_state = random_state
+    std: dict[Any, Any]
+    n_draws: int | Literal["auto"] = "auto"
+    random_state: int = 0
 
     def check(self, schema: Schema) -> None:
         """Raise for parameters that are invalid for these columns."""

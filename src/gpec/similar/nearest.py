@@ -26,6 +26,7 @@ _SWITCHES = 1  # seed of the draws for categories and missing values, which depe
 _ROWS_AT_ONCE = 256  # times the rows of the pool: 20 MB of distances
 
 
+@dataclass(eq=False, repr=False)
 class NearestRows(Similar):
     """Similar rows lie between the row and each of its nearest rows among those given to ``fit``.
 
@@ -66,10 +67,9 @@ class NearestRows(Similar):
     'a slightly different one, moved halfway towards one of its 2 nearest neighbours'
     """
 
-    def __init__(self, n_neighbors: int = 10, step: float = 0.5, fixed: Any = ()) -> None:
-        self.n_neighbors = n_neighbors
-        self.step = step
-        self.fixed = fixed
+    n_neighbors: int = 10
+    step: float = 0.5
+    fixed: Any = ()
 
     def check(self, schema: Schema) -> None:
         """Raise for parameters that are invalid for these columns."""
