@@ -95,7 +95,7 @@ def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> Flo
 
 def least_samples(m: int) -> int:
     """The number of coalitions that :func:`draw_design` draws if it is asked for fewer."""
-    return 2 * sum(_plan(m, 0)[1])
+    return 2 * sum(_plan(m, 0)[1]) if m > 1 else 0  # one player has no coalition but the empty and the full one
 
 
 def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Design:
