@@ -80,7 +80,8 @@ def room(cls):
 CLASSES = classes()
 PUBLIC = {name: cls for name, cls in CLASSES.items() if not is_private(name)}
 CONFIGURED = {name: cls for name, cls in PUBLIC.items() if hasattr(cls, "get_params") and not inspect.isabstract(cls)}
-DATA = {name: cls for name, cls in PUBLIC.items() if dataclasses.is_dataclass(cls)}
+# classes with parameters may be dataclasses too, but scikit-learn's set_params must be able to change them
+DATA = {name: cls for name, cls in PUBLIC.items() if dataclasses.is_dataclass(cls) and not hasattr(cls, "get_params")}
 
 
 def probability(X):
