@@ -70,8 +70,8 @@ PAPER: dict[str, Any] = {
 
 _KIND = "GPEC"  # of a file
 _WAYS = {  # to parts that not every fit has
-    "boundary_": "it needed no boundary: call sample_boundary() first",
-    "graph_": "its kernel needs no boundary: fit with mode='predict' and kernel='auto' or 'weg'",
+    "boundary_": "it needed no boundary or found none: call sample_boundary() first",
+    "graph_": "its kernel needed no boundary or found none: fit with mode='predict' and kernel='weg'",
     "kernel_": "mode='explain' uses no Gaussian process: fit with mode='predict'",
     "posterior_": "mode='explain' uses no Gaussian process: fit with mode='predict'",
 }

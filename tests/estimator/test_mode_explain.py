@@ -116,6 +116,8 @@ def test_a_level_that_the_draws_cannot_give(X):
     g = fitted(X, similar=MeasurementError({0: 0.5}))
     with pytest.raises(InputError, match=r"level of 0.99 needs 199 independent draws of each row, and there are 39"):
         g.explain(X[:2], confidence_level=0.99)
+    with pytest.raises(InputError, match="level of 0.99 needs 199 independent draws"):
+        g.explain(X[:2], keep_similar=False).interval(0.99)
     g = fitted(X, similar=MeasurementError({0: 0.5}, n_draws=199))
     assert g.explain(X[:2], confidence_level=0.99).similar_values.shape == (2, 199, 3)
 
@@ -307,7 +309,7 @@ class TestRefusals:
             return [rows + 0.2, moved]
 
         g = fitted(X[10:], CallableExplainer(picky, cheap=True), similar=far)
-        with pytest.raises(ExplainerError, match=r"A row similar to row 3 cannot be explained: .*out of range"):
+        with pytest.raises(ExplainerError, match=r"A row similar to row 3 cannot be .*similar=.*: .*out of range"):
             g.explain(X[:8])
         np.testing.assert_array_equal(g.explain(X[4:8]).values, slopes(X[4:8]))
 
@@ -323,7 +325,7 @@ class TestRefusals:
 
         model = CountingModel(curved, before=before)
         g = fitted(X[10:], ExactShapley(), model, mode="explain", similar=far, background=5)
-        with pytest.raises(ModelCallError, match="A row similar to row 2 cannot be explained"):
+        with pytest.raises(ModelCallError, match=r"A row similar to row 2 cannot be .*categorical_features"):
             g.explain(X[:8])
 
 
@@ -358,6 +360,8 @@ class TestBoundary:
         assert g.diagnostics_["boundary"].startswith("not")
         with pytest.raises(BoundaryNotFoundError, match="threshold"):
             g.sample_boundary()
+        with pytest.raises(MissingPartError, match="no boundary or found none"):
+            g.boundary_  # noqa: B018
         if mode == "predict":
             with pytest.raises(BoundaryNotFoundError, match="no boundary lies between them"):
                 fitted(X, slopes, rare, kernel="weg", n_explained=40)

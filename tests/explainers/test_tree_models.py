@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, SplineTransformer, StandardScaler, TargetEncoder
 
 from extras import catboost, lightgbm, xgboost
-from gpec.errors import ExplainerError
+from gpec.errors import ExplainerError, ModelCallError
 from gpec.explainers import TreeShap
 
 LACKING = np.where(np.random.default_rng(3).random(IRIS.shape) < 0.2, np.nan, IRIS)
@@ -136,6 +136,13 @@ def one_hot(model, classes=2, sparse=True):
     return of_people(make_pipeline(encoded, model), classes)
 
 
+def with_umlauts():
+    """XGBoost counts letters where it should count bytes, and so stores other names of the categories."""
+    frame, score = people()
+    frame["town"] = frame["town"].cat.rename_categories({"b": "Köln", "d": "Zürich", "h": "Århus"})
+    return xgb(enable_categorical=True).fit(frame, grouped(score, 2)), frame
+
+
 def of_columns(step, names, model, classes=2):
     return of_people(make_pipeline(ColumnTransformer([("step", step, names)]), model), classes, missing=False)
 
@@ -155,6 +162,7 @@ MODELS = {
     "xgboost": lambda: of_numbers(xgb(), 2, LACKING),
     "xgboost, booster": lambda: (of_numbers(xgb())[0].get_booster(), IRIS),
     "xgboost, categories": lambda: of_people(xgb(enable_categorical=True)),
+    "xgboost, umlauts": with_umlauts,
     "xgboost, codes": lambda: of_codes(xgb(enable_categorical=True, feature_types=["q", "c", "q", "c"])),
     "xgboost, five classes": lambda: of_people(xgb(enable_categorical=True, max_cat_to_onehot=2), 5),
     "xgboost, value": lambda: of_people(xgb("XGBRegressor", enable_categorical=True, base_score=0.3), 0),
@@ -280,6 +288,15 @@ def test_categories_of_catboost_are_left_to_catboost(name):
     why = r"text features .*\)" if name == "catboost, words" else "it splits on statistics of categories"
     with pytest.raises(ExplainerError, match=f"{why}; use perturbation='tree_path_dependent'"):
         fitted(TreeShap(perturbation="interventional"), model, rows)
+
+
+def test_codes_that_catboost_takes_as_categories_must_be_named():
+    frame = pd.DataFrame(LACKING, columns=list("wxyz")).assign(zip=SPECIES + 7)[["zip", *"wxyz"]]
+    model = cats(cat_features=["zip"]).fit(frame, SPECIES == 1)
+    with pytest.raises(ModelCallError, match=r"takes \['zip'\] as categories, .*: name them in categorical_features.$"):
+        fitted("tree", model, frame[["w", "zip", "x", "y", "z"]])
+    named = TreeShap().fit(model, frame, categorical_features=["zip"])
+    assert named.unit == "log-odds, path-dependent"
 
 
 # Probabilities of boosted trees

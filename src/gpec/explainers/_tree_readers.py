@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpec.explainers._trees import Tree, UnreadableTrees
-from gpec.models._matching import categories_of_xgboost
+from gpec.models._matching import as_xgboost_reads, categories_of_xgboost
 from gpec.typing import FloatArray, IntArray
 
 _LEAST_OF_LIGHTGBM = float(np.float32(1e-35))  # LightGBM's zero
@@ -203,7 +203,7 @@ def _xgboost(model: Any) -> TreeModel:
     def columns(rows: Any) -> FloatArray:
         if isinstance(rows, pd.DataFrame):
             known = {j: stored[j] if j < len(stored) else None for j in categorical}
-            rows = _with_codes(rows, known)
+            rows = _with_codes(rows, known, as_xgboost_reads)
         found = _single(_numbers(rows, np.nan))
         return np.where(found == np.float32(missing), np.nan, found)
 
@@ -217,14 +217,16 @@ def _xgboost(model: Any) -> TreeModel:
     return TreeModel(lambda: _read_xgboost(content), columns, total, contributions)
 
 
-def _with_codes(frame: pd.DataFrame, categories: dict[int, Any]) -> pd.DataFrame:
-    """The frame with codes in place of categories; those of the column itself if they are None."""
+def _with_codes(frame: pd.DataFrame, categories: dict[int, Any], spell: Any = pd.Index) -> pd.DataFrame:
+    """The frame with codes in place of categories, ``spell``ed like those given; its own codes for None."""
     changed = {}
     for j, known in categories.items():
         column = frame.iloc[:, j]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            codes = (column if known is None else column.cat.set_categories(known)).cat.codes
-            changed[frame.columns[j]] = codes.where(codes >= 0, np.nan).astype(np.float64)
+            own = column.cat.categories
+            place = np.arange(len(own)) if known is None else pd.Index(known).get_indexer(spell(own))
+            codes = np.append(place, -1)[column.cat.codes]  # a missing value has the code -1
+            changed[frame.columns[j]] = np.where(codes >= 0, codes, np.nan)
     return frame.assign(**changed) if changed else frame
 
 

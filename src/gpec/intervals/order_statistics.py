@@ -170,6 +170,8 @@ class BoundsOnly(_Explained):
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         known = np.flatnonzero(np.abs(self.levels - level) < _ROUNDING)
         if not len(known):
+            if self.random:
+                require_enough_draws(self.n_similar, level)
             raise InputError(
                 f"The bounds at a level of {level:g} are not known, since the attributions of similar rows were not "
                 f"kept; explain again with confidence_level={level:g} or keep_similar=True."

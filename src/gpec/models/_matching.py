@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pandas as pd
@@ -113,6 +113,7 @@ def categories_of_xgboost(learner: dict[str, Any]) -> list[list[Any] | None]:
     """The categories of each column as stored in the model file (its "learner"), since XGBoost 3.1.
 
     XGBoost splits names with non-ASCII letters at the wrong places; such names are not found in a table.
+    :func:`as_xgboost_reads` has the same.
     """
     trees = learner["gradient_booster"]
     cache = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
@@ -122,9 +123,20 @@ def categories_of_xgboost(learner: dict[str, Any]) -> list[list[Any] | None]:
         if offsets is None:  # whole numbers
             found.append(values)
         else:
-            text = bytes(value % 256 for value in values)
-            found.append([text[i:j].decode(errors="replace") for i, j in pairwise(offsets)] or None)
+            found.append(_split(bytes(value % 256 for value in values), offsets) or None)
     return found
+
+
+def as_xgboost_reads(categories: pd.Index) -> pd.Index:
+    """The categories of a table's column as XGBoost reads them: it counts letters where it should count bytes."""
+    if not all(isinstance(name, str) for name in categories) or all(name.isascii() for name in categories):
+        return categories
+    ends = accumulate(len(name) for name in categories)
+    return pd.Index(_split("".join(categories).encode(), [0, *ends]))
+
+
+def _split(text: bytes, offsets: Iterable[int]) -> list[str]:
+    return [text[i:j].decode(errors="replace") for i, j in pairwise(offsets)]
 
 
 def _of_lightgbm(booster: Any) -> Inputs:

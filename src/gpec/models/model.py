@@ -243,8 +243,9 @@ class Model:
         except Exception as error:
             place = f" on call {self.n_calls} (rows {start} to {start + len(Z) - 1} of {total})"
             hint, row = ("", "") if isinstance(error, NotFittedError) else self._hint(rows, Z, start)
+            text = f"{str(error).rstrip('. ')}.{hint}" if hint else error
             raise ModelCallError(
-                f"The model raised {type(error).__name__}{place}: {error}{hint}", (start, start + len(Z) - 1)
+                f"The model raised {type(error).__name__}{place}: {text}", (start, start + len(Z) - 1)
             ).at(place, row) from error
         self._require_untouched(rows, Z, start)
         return self._check(raw, Z, start)
@@ -252,7 +253,12 @@ class Model:
     def _hint(self, rows: Any, Z: FloatArray, start: int) -> tuple[str, str]:
         """A likely reason in the rows why the model raised, and the part of it that names the row."""
         hint = place = ""
-        if np.isnan(Z).any():
+        columns = list(self.schema.labels or self.schema.names)
+        taken = [columns.index(label) for label in self._order or columns]  # in the model's order
+        codes = [taken[j] for j in getattr(self.user_model, "get_cat_feature_indices", list)()]
+        if numbers := [self.schema.names[j] for j in codes if j not in self.schema.categories]:  # of CatBoost
+            hint += f" The model takes {numbers} as categories, not as numbers: name them in categorical_features."
+        elif np.isnan(Z).any():
             row, j = np.argwhere(np.isnan(Z))[0]
             place = f" row {start + row},"
             hint += (

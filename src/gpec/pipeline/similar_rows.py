@@ -81,7 +81,10 @@ def _explain_similar(
         if position is None:
             raise
         place_in_text = f" similar to row {rows[first[position] // K]}"
-        raise type(error)(f"A row{place_in_text} cannot be explained: {error.reason}").at(place_in_text) from error
+        raise type(error)(
+            f"A row{place_in_text} cannot be explained (pass similar= with rows that the model takes, and name columns "
+            f"of codes in categorical_features): {error.reason}"
+        ).at(place_in_text) from error
     found = replace(found, variance=fitted.noise_at(found))
     return found.map(lambda array: np.moveaxis(array[place].reshape(n, K, *array.shape[1:]), 1, -1))
 
