@@ -1,6 +1,7 @@
 """A Dask frame or array explained: the lines of the local call, when they are asked for."""
 
 import pickle
+import time
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import gpec
 from gpec.errors import InputError, MissingExtraError, NotFittedError, ParameterTypeError
+from gpec.explainers import ExactShapley
 from small_models import CountingModel, curved, slopes, slopes_of_three, three_classes
 
 cloudpickle, dask = pytest.importorskip("cloudpickle"), pytest.importorskip("dask")
@@ -301,3 +303,21 @@ def test_explained_similar_rows_give_the_local_bounds(make_exact, rows, several)
     local = g.explain(rows, confidence_level=0.8)
     same(g.explain(dd.from_pandas(rows, npartitions=3), confidence_level=0.8), local, "threads")
     assert local.similar_values is not None
+
+
+class SlowlyBound(ExactShapley):
+    def bind(self, model, background):
+        super().bind(model, background)
+        time.sleep(0.2)
+        self.ready = True
+
+    def _explain(self, Z, seeds):
+        assert self.ready
+        return super()._explain(Z, seeds)
+
+
+def test_the_first_of_several_threads_binds_the_explainer_of_a_loaded_fit(rows, tmp_path):
+    g = gpec.GPEC(curved, ExactShapley(), mode="explain", background=5, random_state=0).fit(rows)
+    g.save(tmp_path / "g")
+    loaded = gpec.GPEC.load(tmp_path / "g", model=curved, explainer=SlowlyBound())
+    same(loaded.explain(dd.from_pandas(rows, npartitions=3)), g.explain(rows), "threads")

@@ -116,7 +116,7 @@ def test_a_level_that_the_draws_cannot_give(X):
     g = fitted(X, similar=MeasurementError({0: 0.5}))
     with pytest.raises(InputError, match=r"level of 0.99 needs 199 independent draws of each row, and there are 39"):
         g.explain(X[:2], confidence_level=0.99)
-    with pytest.raises(InputError, match="level of 0.99 needs 199 independent draws"):
+    with pytest.raises(InputError, match=r"level of 0.99 needs 199 independent draws"):
         g.explain(X[:2], keep_similar=False).interval(0.99)
     g = fitted(X, similar=MeasurementError({0: 0.5}, n_draws=199))
     assert g.explain(X[:2], confidence_level=0.99).similar_values.shape == (2, 199, 3)

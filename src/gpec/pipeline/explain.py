@@ -6,6 +6,7 @@ import os
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 from weakref import WeakSet
 
@@ -34,6 +35,7 @@ _LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a shar
 _LEAST_SKILL = 0.05
 _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 
+_BINDING = RLock()  # partitions are explained in threads, and the first of them binds the explainer
 _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compared with the explainer's
 
 
@@ -62,10 +64,15 @@ def row_labels(X: Any) -> Any:
 def bound_explainer(fitted: Fitted) -> Explainer:
     """The explainer of a fit, which is bound to the model on first use."""
     explainer = fitted.require_explainer()
-    if not hasattr(explainer, "model_"):
-        explainer.bind(fitted.context.model, fitted.context.background)
-        if explainer.learns:
-            _restore(explainer, fitted)
+    with _BINDING:
+        if not hasattr(explainer, "model_"):
+            try:
+                explainer.bind(fitted.context.model, fitted.context.background)
+                if explainer.learns:
+                    _restore(explainer, fitted)
+            except BaseException:
+                explainer.__dict__.pop("model_", None)  # it is not ready
+                raise
     return explainer
 
 
@@ -83,7 +90,6 @@ def _restore(explainer: Explainer, fitted: Fitted) -> None:
     try:
         explainer.restore(fitted.observations.learned)
     except (CorruptFileError, KeyError, TypeError, AttributeError) as error:
-        explainer.__dict__.pop("model_", None)  # it has not met the model
         raise InputError(
             f"The explainer {type(explainer).__name__} learns from the rows of fit, and the fit was made with another "
             "one; fit again with it, or pass the explainer of the fit."
