@@ -1,10 +1,11 @@
-"""What a posterior keeps of a kernel that differs by feature is bounded."""
+"""What a posterior keeps of a kernel that differs by feature is bounded, and so is what a fit keeps."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 
+import gpec
 from gpec.gp import ExactPosterior, LowRankPosterior, Parameters, conditioning, make_posterior
 from gpec.kernels import RBF, Matern, Own, Rest
 
@@ -71,3 +72,16 @@ def test_factors_of_varying_noise_count_where_features_share_a_kernel(monkeypatc
     found, kept, _ = memory(lambda: make_posterior(kernel, X, Y, U, "evidence", 0, PARAMETERS))
     assert isinstance(found, LowRankPosterior)
     assert kept < 0.5 * MATRICES
+
+
+def test_nothing_else_keeps_the_matrices_of_a_fit(monkeypatch):
+    monkeypatch.setattr(conditioning, "_NUMBERS", 0.4 * N * N * D)
+    g = gpec.GPEC(lambda Z: Z[:, 0], np.sin, mode="predict", model_output="value", n_explained=N, progress=False)
+    tracemalloc.start()
+    try:
+        g.fit(X)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(g.posterior_, LowRankPosterior)
+    assert kept < MATRICES

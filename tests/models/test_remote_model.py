@@ -292,6 +292,20 @@ def test_an_answer_that_comes_byte_by_byte(begin):
         assert len(server.requests) == 1
 
 
+def test_all_tries_together_have_one_time_limit():
+    """Each try would have ended in time."""
+
+    def hang_up_late(connection):
+        time.sleep(0.3)
+        connection.close()
+
+    with serving(Server(fail=lambda k: hang_up_late)) as server:
+        model = quick(server, waits=(0.0,) * 20, timeout=0.5)
+        with pytest.raises(ConnectionError, match=r"timed out after 0\.5 s"):
+            model(X)
+        assert len(server.requests) <= 2
+
+
 def test_an_answer_cut_short_is_tried_again():
     def cut(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}")
@@ -322,6 +336,14 @@ def test_odd_metadata(inputs):
         quick(server)
     assert len(str(fault.value)) < 400
     assert "\n" not in str(fault.value)
+
+
+def test_metadata_without_end():
+    with (
+        serving(Server(inputs=b" " * 2**21)) as server,
+        pytest.raises(ModelCallError, match=r"more than the 1,048,576 "),
+    ):
+        quick(server)
 
 
 @pytest.mark.parametrize("value", [10**400, "\x1b[31m" * 1000, {}], ids=["large", "text", "object"])
