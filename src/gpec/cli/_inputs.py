@@ -1,9 +1,7 @@
-"""Models and tables from command-line arguments."""
+"""Tables from command-line arguments, and the explainer that suits the model."""
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,27 +13,10 @@ from gpec.cli._errors import note
 from gpec.data import read_table
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import TreeShap
-from gpec.models import load_model, match_columns
-from gpec.models._trial import try_in_child
+from gpec.models import match_columns
 
 _TRIED_ROWS = 20
 _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
-
-
-def open_model(
-    source: str, model_name: str | None, output_name: str | None, trust_pickle: bool, trust_types: list[str] | None
-) -> Any:
-    """The model; a file is tried in a child process first, ``package.module:function`` searched for here, too."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try_in_child(source)
-    return load_model(
-        source,
-        trust_pickle=trust_pickle,
-        trust_types=trust_types or (),
-        model_name=model_name,
-        output_name=output_name,
-    )
 
 
 @dataclass

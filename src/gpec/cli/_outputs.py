@@ -51,18 +51,18 @@ def write(e: Explanation, out: Path, g: GPEC | None = None, *, safe_csv: bool = 
     if kind == ".html":
         e.to_html(out, gpec=g)
         return
+    table = e.to_frame()
     with replacing(out) as new:
         if kind == ".json":
-            new.write_text(_as_json(e), encoding="utf-8")
-        elif kind == ".csv":
-            if safe_csv:  # quoted, because a bare \r would begin a new line
-                e.to_frame().map(_not_a_formula).to_csv(new, index=False, quoting=csv.QUOTE_NONNUMERIC)
-            else:
-                e.to_frame().to_csv(new, index=False)
+            new.write_text(_as_json(e, table), encoding="utf-8")
         elif kind == ".parquet":
-            _of_one_type(e.to_frame()).to_parquet(new, index=False)
+            _of_one_type(table).to_parquet(new, index=False)
+        elif kind == ".feather":
+            _of_one_type(table).to_feather(new)
+        elif safe_csv:  # quoted, because a bare \r would begin a new line
+            table.map(_not_a_formula).to_csv(new, index=False, quoting=csv.QUOTE_NONNUMERIC)
         else:
-            _of_one_type(e.to_frame()).to_feather(new)
+            table.to_csv(new, index=False)
 
 
 def _not_a_formula(cell: Any) -> Any:
@@ -81,13 +81,7 @@ def _of_one_type(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**changed)
 
 
-def _as_json(e: Explanation) -> str:
-    records = json.loads(e.to_frame().to_json(orient="records", double_precision=15, date_format="iso"))
-    about = {
-        "statement": e.statement(),
-        "promise": e.promise,
-        "confidence_level": e.confidence_level,
-        "settings": e.diagnostics,
-        "attributions": records,
-    }
-    return json.dumps(about, default=str, indent=1)
+def _as_json(e: Explanation, table: pd.DataFrame) -> str:
+    about = {"statement": e.statement(), "promise": e.promise, "confidence_level": e.confidence_level}
+    records = json.loads(table.to_json(orient="records", double_precision=15, date_format="iso"))
+    return json.dumps({**about, "settings": e.diagnostics, "attributions": records}, default=str, indent=1)

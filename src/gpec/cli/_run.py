@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,15 @@ import typer
 
 from gpec._version import __version__
 from gpec.cli._errors import note
-from gpec.cli._inputs import Tables, open_model, usual_explainer
+from gpec.cli._inputs import Tables, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions
 from gpec.cli._outputs import write
 from gpec.errors import CheckpointError, GPECError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
+from gpec.models import load_model
+from gpec.models._trial import try_in_child
 from gpec.runtime.checkpoint import IDENTITY, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
@@ -40,8 +43,13 @@ class CommandRun:
 
     @cached_property
     def model(self) -> Any:
+        """The model; a file is tried in a child process first, ``package.module:function`` searched for here, too."""
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try_in_child(self.source)
         o = self.options
-        return open_model(self.source, o.model_name, o.output_name, o.trust_pickle, o.trust_type)
+        names = {"model_name": o.model_name, "output_name": o.output_name}
+        return load_model(self.source, trust_pickle=o.trust_pickle, trust_types=o.trust_type or (), **names)
 
     @cached_property
     def tables(self) -> Tables:
