@@ -47,14 +47,10 @@ class SearchScale:
     @classmethod
     def of(cls, schema: Schema, Z: FloatArray, tolerance: float) -> SearchScale:
         """The lengths for encoded rows ``Z``; ``tolerance`` is in units."""
-        unit = _spread(schema, Z[:: max(len(Z) // _ROWS_FOR_SPREAD, 1)]) if _is_raw(schema) else 1.0
+        numbers = [j for j in schema.continuous.tolist() if j not in schema.origins]  # dates are in days
+        standardised = schema.center.any() or (schema.scale[numbers] != 1).any()
+        unit = 1.0 if standardised else _spread(schema, Z[:: max(len(Z) // _ROWS_FOR_SPREAD, 1)])
         return cls(unit, tolerance * unit, _CLEAR * unit)
-
-
-def _is_raw(schema: Schema) -> bool:
-    """Whether numbers are not standardised (dates are in days)."""
-    numbers = [j for j in schema.continuous.tolist() if j not in schema.origins]
-    return not schema.center.any() and bool((schema.scale[numbers] == 1).all())
 
 
 def _spread(schema: Schema, Z: FloatArray) -> float:

@@ -98,8 +98,19 @@ class AdversarialSampler(Sampler):
         attacked = AttackedModule(model, *self._bounds(model, Z))
         noise = stream(seed, "attack starts").uniform(-1.0, 1.0, rows.shape)
         radii = np.unique(np.asarray(self.radii, dtype=np.float64))
+        partners = rows.copy()
+        # radii before ``smallest`` fail, those from ``last`` on succeed
+        smallest, last = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), len(radii))
         with Progress(len(rows), "attacks", progress) as bar:
-            partners, smallest = self._smallest(attacked, rows, label, sign, noise, radii, bar)
+            while len(pending := np.flatnonzero(smallest < last)):
+                middle = (smallest[pending] + last[pending]) // 2
+                found, success = attacked.attack(
+                    rows[pending], label[pending], sign[pending], noise[pending], radii[middle], self.norm, self.n_steps
+                )
+                hits = pending[success]
+                partners[hits], last[hits] = found[success], middle[success]
+                smallest[pending[~success]] = middle[~success] + 1
+                bar.advance(int((smallest == last)[pending].sum()))
         hit = smallest < len(radii)
         successes = np.bincount(smallest[hit], minlength=len(radii))
         report = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))
@@ -107,10 +118,10 @@ class AdversarialSampler(Sampler):
         partners = attacked.approach(rows, label, sign, partners, self.n_approach)
         search_scale = SearchScale.of(model.schema, Z, self.tolerance)
         pairs = _pairs(model, rows, partners, label, sign)
-        found = Collection(model, search_scale, n_boundary)
-        found.add(*bisect(model, *pairs, search_scale, stream(seed, "attack search")))
-        _require_enough(model, found, report)
-        return replace(found.sample(), n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
+        points = Collection(model, search_scale, n_boundary)
+        points.add(*bisect(model, *pairs, search_scale, stream(seed, "attack search")))
+        _require_enough(model, points, report)
+        return replace(points.sample(), n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
 
     def _n_inspected_rows(self, model: Model, Z: FloatArray) -> int:
         """Number of rows that is enough to find every class among them, unless a class is rare."""
@@ -146,31 +157,6 @@ class AdversarialSampler(Sampler):
         if (low >= high).any() or (low > Z).any() or (high < Z).any():
             raise InputError("bounds must have its first end below its second, and all rows between them.")
         return low, high
-
-    def _smallest(
-        self,
-        attacked: AttackedModule,
-        rows: FloatArray,
-        label: IntArray,
-        sign: FloatArray,
-        noise: FloatArray,
-        radii: FloatArray,
-        bar: Progress,
-    ) -> tuple[FloatArray, IntArray]:
-        """The partner of each row at its smallest successful radius, and the index of that radius (or their number)."""
-        partners = rows.copy()
-        # Radii before ``first`` fail, those from ``last`` on succeed.
-        first, last = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), len(radii))
-        while len(pending := np.flatnonzero(first < last)):
-            middle = (first[pending] + last[pending]) // 2
-            found, success = attacked.attack(
-                rows[pending], label[pending], sign[pending], noise[pending], radii[middle], self.norm, self.n_steps
-            )
-            hit = pending[success]
-            partners[hit], last[hit] = found[success], middle[success]
-            first[pending[~success]] = middle[~success] + 1
-            bar.advance(int((first == last)[pending].sum()))
-        return partners, first
 
 
 def _pairs(

@@ -26,12 +26,13 @@ def _index_of(state: Any, dtype: Any) -> pd.Index:
         left, right = (_index_of(state[side], kind.subtype) for side in ("left", "right"))
         ends: Any = zip(left, right, strict=True)
         return pd.Index(pd.arrays.IntervalArray.from_tuples(list(ends), closed=state["closed"]), dtype=kind)
-    values = [_hashable(value) for value in state]  # JSON makes lists of tuples
+    values = [_hashable(value) for value in state]
     index: pd.Index = pd.Index(values, dtype=kind, tupleize_cols=False)
     return index
 
 
 def _hashable(value: Any) -> Any:
+    """Tuples, such as the labels of a MultiIndex: JSON knows lists only."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
@@ -49,12 +50,7 @@ def _dtype_of(kind: dict[str, Any], categories: Any) -> Any:
     return pd.api.types.pandas_dtype(kind["values"])
 
 
-def _labels_of(labels: Any, state: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Column labels; those of a MultiIndex are tuples, which JSON does not know."""
-    return labels and tuple(tuple(label) if isinstance(label, list) else label for label in labels)
-
-
-LABELS = Stored(lambda labels: labels, _labels_of)
+LABELS = Stored(lambda labels: labels, lambda labels, state: labels and tuple(map(_hashable, labels)))
 CATEGORIES = Stored(
     lambda found: {j: _index_state(values) for j, values in found.items()},
     lambda found, state: {int(j): _index_of(values, state["dtypes"][j]["values"]) for j, values in found.items()},

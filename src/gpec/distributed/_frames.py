@@ -7,10 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from gpec._validation import check_installed
 from gpec.data._tables import read_table
 from gpec.distributed._partition import Partition, explain_rows
 from gpec.distributed._task import ExplainTask
-from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.payload import pass_through, picklable_errors
 
 
@@ -57,11 +58,9 @@ def explain(
         The lines and columns of :meth:`gpec.Explanation.to_frame`, in the order of the rows, one partition for each of
         ``X``. ``row`` is the label in the index, or the number of the row in an array. Nothing is computed yet.
     """
-    try:
-        import dask
-        import dask.dataframe as dd
-    except ImportError as error:
-        raise MissingExtraError('Explaining rows of Dask needs dask: pip install "gpec[dask]".') from error
+    dd = check_installed("dask.dataframe", "Explaining rows of Dask", '"gpec[dask]"')
+    import dask
+
     task = ExplainTask.of(g, attribution, confidence_level, errors)
     if isinstance(X, dd.DataFrame):
         read_table(X._meta, "X", task.labels).aligned(task.labels, "X")

@@ -75,5 +75,4 @@ def _as_column(labels: Any) -> pd.Series[Any]:
 
 
 def _repeated(labels: Any, times: int) -> Any:
-    column = _as_column(labels)
-    return column.repeat(times).reset_index(drop=True)
+    return _as_column(labels).repeat(times).reset_index(drop=True)

@@ -14,45 +14,16 @@ _MANY_MODEL_ROWS = 20_000_000
 _MANY_COLUMNS = 100  # model rows with more columns than this take longer
 
 
-class CostEstimate:
-    """Warns once if explaining ``n`` rows will take long.
-
-    Parameters
-    ----------
-    explainer : str
-        Name of the explainer.
-    n : int
-        Rows to explain.
-    model_rows : int or None
-        Approximate number of model rows that this needs; None if unknown.
-    remedy : str
-        How to reduce the cost.
-    n_columns : int
-        Columns of a model row.
-    """
-
-    def __init__(self, explainer: str, n: int, model_rows: int | None, remedy: str, n_columns: int = 1) -> None:
-        self._explainer, self._n, self._model_rows, self._remedy = explainer, n, model_rows, remedy
-        self._silent = False
-        if model_rows is not None and model_rows * max(1.0, n_columns / _MANY_COLUMNS) > _MANY_MODEL_ROWS:
-            self._warn(None)
-
-    def first_block(self, seconds: float, share: float, n_jobs: int | None) -> None:
-        """Warn if the time of the first block, which is ``share`` of the whole work, predicts a long run."""
-        whole = seconds / share / n_workers(n_jobs, 1 / share)
-        if whole > LONG:
-            self._warn(whole)
-
-    def _warn(self, seconds: float | None) -> None:
-        if self._silent:
-            return
-        self._silent = True
-        cost = in_words(self._model_rows, seconds)
-        warnings.warn(
-            f"Explaining {self._n:,} rows with {self._explainer} takes {cost}; {self._remedy}.",
-            SlowExplainerWarning,
-            stacklevel=_outside(),
-        )
+def warn_if_long(
+    explainer: str, n: int, model_rows: int | None, n_columns: int, remedy: str, seconds: float | None = None
+) -> bool:
+    """Warn if explaining ``n`` rows will take long; by ``seconds`` or, before they are known, by model rows."""
+    is_long = (model_rows or 0) * max(1.0, n_columns / _MANY_COLUMNS) > _MANY_MODEL_ROWS
+    is_long = is_long if seconds is None else seconds > LONG
+    if is_long:
+        message = f"Explaining {n:,} rows with {explainer} takes {in_words(model_rows, seconds)}; {remedy}."
+        warnings.warn(message, SlowExplainerWarning, stacklevel=_outside())
+    return is_long
 
 
 def n_workers(n_jobs: int | None, n_blocks: float) -> int:

@@ -15,7 +15,7 @@ from gpec.data import Groups, Schema
 from gpec.data._background import check_background
 from gpec.data._equality import contents_of
 from gpec.errors import ExplainerError, GPECError, ModelCallError, ModelOutputError, NotFittedError
-from gpec.explainers._cost import CostEstimate, n_workers
+from gpec.explainers._cost import n_workers, warn_if_long
 from gpec.explainers.attribution import Attribution, check_attribution
 from gpec.models import Model
 from gpec.models._torch import is_module
@@ -151,9 +151,8 @@ class Explainer(BaseEstimator, ABC):
         """
         n, expected = len(Z), self.model_rows(Z)
         size = self._block_size(n, expected)
-        watch = None
-        if run == 0:
-            watch = CostEstimate(type(self).__name__, n, expected and expected * n_runs, self.remedy, Z.shape[1])
+        run_of = type(self).__name__, n, expected and expected * n_runs, Z.shape[1], self.remedy
+        warned = run > 0 or warn_if_long(*run_of)
         execution = execution or Execution()
         alone = self._is_alone
         function, n_jobs = on_cluster(
@@ -167,8 +166,9 @@ class Explainer(BaseEstimator, ABC):
         started = time.perf_counter()
         execution = replace(execution, n_jobs=n_jobs)
         for part, answer in execution.run(f"explainer {run}", function, Z, size, label="explaining"):
-            if watch is not None and not answers:
-                watch.first_block(time.perf_counter() - started, part.stop / (n * n_runs), n_jobs)
+            if not warned and not answers:
+                share = part.stop / (n * n_runs)
+                warn_if_long(*run_of, (time.perf_counter() - started) / share / n_workers(n_jobs, 1 / share))
             answers.append(Attribution(**answer))
         joined = Attribution.join(answers)
         return joined if self.groups_ is None else joined.add_groups(self.groups_)

@@ -182,6 +182,7 @@ class Posterior(ABC):
         self._order = np.argsort(np.concatenate([group.features for group in self._groups]))
         self.mean = np.sqrt(self._scale) * self._gather([group.mean for group in self._groups])
         self._condition = self._gather([np.full(len(group.features), group.condition) for group in self._groups])
+        self.scale, self.condition = parameters.scale, float(self._condition.max())
 
     @abstractmethod
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
@@ -202,14 +203,6 @@ class Posterior(ABC):
 
     def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
         return gram.largest_eigenvalue
-
-    @property
-    def scale(self) -> FloatArray:
-        return self.parameters.scale
-
-    @property
-    def condition(self) -> float:
-        return float(self._condition.max())
 
     def predict(self, X: Any) -> Prediction:
         """Mean and variance of the latent explanation at other rows (R&W, Alg. 2.1, lines 4 to 6)."""

@@ -12,7 +12,7 @@ the draws are looked at; the narrowest of several ranges would hold less often.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -96,6 +96,7 @@ class AllExplained(_Explained):
     """
 
     promise, kind = "similar rows", "similar rows explained"
+    arrays = ("similar",)
 
     similar: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
     phrase: str
@@ -131,9 +132,6 @@ class AllExplained(_Explained):
         of_sums = AllExplained(self.similar.sum(axis=0), self.phrase, self.random)
         return of_sums.bounds(values.sum(axis=0), std.sum(axis=0), level)
 
-    def select(self, cut: tuple[Any, ...]) -> AllExplained:
-        return AllExplained(np.asarray(self.similar[cut]), self.phrase, self.random)
-
 
 @dataclass(frozen=True, eq=False)
 class BoundsOnly(_Explained):
@@ -154,6 +152,7 @@ class BoundsOnly(_Explained):
     """
 
     promise, kind = "similar rows", "similar rows explained, bounds only"
+    arrays = ("low", "high", "same_sign")
 
     low: Annotated[FloatArray, Shape("row", "feature", "output", "L")]
     high: Annotated[FloatArray, Shape("row", "feature", "output", "L")]
@@ -188,7 +187,3 @@ class BoundsOnly(_Explained):
 
     def sign_certainty(self, values: FloatArray, std: FloatArray) -> FloatArray:
         return self.same_sign
-
-    def select(self, cut: tuple[Any, ...]) -> BoundsOnly:
-        low, high, same_sign = (np.asarray(array[cut]) for array in (self.low, self.high, self.same_sign))
-        return BoundsOnly(low, high, self.levels, same_sign, self.n_similar, self.phrase, self.random)

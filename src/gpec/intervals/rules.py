@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -27,11 +27,12 @@ class IntervalRule(Tagged, ABC, tag="kind"):
     """Rule that turns values and variances into bounds. An :class:`~gpec.Explanation` holds one.
 
     A rule that keeps arrays with the axes of the explanation is a dataclass, whose fields files hold (see
-    ``gpec.runtime.state``), and overrides :meth:`select`; :class:`Latent` needs neither.
+    ``gpec.runtime.state``), and names them in ``arrays``; :class:`Latent` needs neither.
     """
 
     promise: ClassVar[str]
     kind: ClassVar[str]  # the name in files; the promise, unless another rule has it
+    arrays: ClassVar[tuple[str, ...]] = ()  # the fields that have the axes of the explanation
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "promise" in vars(cls) and "kind" not in vars(cls):
@@ -67,9 +68,14 @@ class IntervalRule(Tagged, ABC, tag="kind"):
         value, spread = values.sum(axis=0), np.sqrt((deviation**2).sum(axis=0))
         return _around(value, mixture_quantile(mean.sum(axis=0) - value[..., None], spread, level))
 
-    def select(self, cut: tuple[Any, ...]) -> IntervalRule:
+    def select(self, cut: tuple[Any, ...]) -> Self:
         """The rule for a part of the explanation."""
-        return self
+        return self._replaced({name: np.asarray(getattr(self, name)[cut]) for name in self.arrays})
+
+    def _replaced(self, fields: dict[str, Any]) -> Self:
+        rule: Any = self  # a dataclass, if it has fields
+        found: Self = replace(rule, **fields) if fields else self
+        return found
 
 
 class Latent(IntervalRule):
@@ -162,11 +168,7 @@ class _Calibrated(IntervalRule):
             # the first axis of the scores are calibration rows; the explanation's axes without rows follow
             inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
             scores = ConformityScores(scores.values[inner], scores.weights, scores.fresh)
-        return self._selected(cut, scores, of_rows)
-
-    @abstractmethod
-    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Self:
-        """The rule for a part, given its scores."""
+        return super().select(cut)._replaced({"scores": scores, "of_rows": of_rows})
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +186,7 @@ class SimilarRows(_Calibrated):
     """
 
     promise = "similar rows"
+    arrays = ("offset", "deviation")
 
     offset: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
     deviation: Annotated[FloatArray, Shape("row", "feature", "output", "K"), Limits(least=0)]
@@ -227,11 +230,6 @@ class SimilarRows(_Calibrated):
             f"the first row's interval. {self.checked(level)}"
         )
 
-    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> SimilarRows:
-        return SimilarRows(
-            np.asarray(self.offset[cut]), np.asarray(self.deviation[cut]), scores, self.phrase, of_rows=of_rows
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Value(_Calibrated):
@@ -254,9 +252,6 @@ class Value(_Calibrated):
             f"If the explainer were run, its answer would lie inside the interval for {level_text(level)} of rows. "
             f"{self.checked(level)}"
         )
-
-    def _selected(self, cut: tuple[Any, ...], scores: ConformityScores | None, of_rows: bool) -> Value:
-        return Value(scores, of_rows=of_rows)
 
 
 def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) -> FloatArray:

@@ -75,7 +75,12 @@ def _factorize(graph: GeodesicGraph, lam: float) -> Factor:
         r = np.zeros(len(B))  # clipping only raises the diagonal; what is left is rounding
     else:
         M, a = _projection(C, graph.landmarks)
-        B, r = _unit_rows(np.asarray(C.T.astype(np.float32) @ M, dtype=np.float64))
+        B = np.asarray(C.T.astype(np.float32) @ M, dtype=np.float64)
+        B *= ((1.0 - 1e-7) / np.maximum(_norms(B), 1.0))[:, None]  # rounding makes no row longer than 1
+        # Landmarks err by percents, so B has the digits of single precision: files take half of the space, and the
+        # product half of the time.
+        B[:] = B.astype(np.float32)
+        r = np.maximum(1.0 - _norms(B) ** 2, 0.0)
     clipped = float(np.abs(a[a < 0]).sum() / np.abs(a).sum())
     return Factor(B, r, clipped)
 
@@ -91,17 +96,6 @@ def _projection(C: FloatArray, landmarks: IntArray) -> tuple[FloatArray, FloatAr
     a, V = eigh((R * np.sign(a[keep])) @ R.T, driver="evd")
     half = solve_triangular(R, V[:, a > 0] * np.sqrt(a[a > 0]))
     return T.astype(np.float32) @ half.astype(np.float32), a
-
-
-def _unit_rows(B: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``B`` with rows no longer than 1, in place, and ``r``.
-
-    Landmarks err by percents, so ``B`` has the digits of single precision: files take half of the space, and the
-    product half of the time.
-    """
-    B *= ((1.0 - 1e-7) / np.maximum(_norms(B), 1.0))[:, None]  # rounding makes no row longer than 1
-    B[:] = B.astype(np.float32)
-    return B, np.maximum(1.0 - _norms(B) ** 2, 0.0)
 
 
 def _norms(B: FloatArray) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,6 +19,11 @@ from gpec.typing import FloatArray
 __all__ = ["Product", "Scaled", "Sum"]
 
 _FACTORS = (1e-4, 1e4)
+
+
+def _of_parts(name: str, combine: Callable[[Iterator[Any]], Any]) -> Any:
+    """A property of a kernel made of others: theirs, combined."""
+    return property(lambda self: combine(getattr(getattr(self, part), name) for part in self._parts))
 
 
 class Composed(Kernel):
@@ -41,29 +47,11 @@ class Composed(Kernel):
         self._require_fitted(f"{self._parts[-1]}_")
         return {name: getattr(self, f"{name}_") for name in self._parts}
 
-    @property
-    def varies_by_feature(self) -> bool:  # type: ignore[override]
-        return any(part.varies_by_feature for part in self._stated)
-
-    @property
-    def needs_boundary(self) -> bool:  # type: ignore[override]
-        return any(part.needs_boundary for part in self._stated)
-
-    @property
-    def rests_on_boundary(self) -> bool:  # type: ignore[override]
-        return all(part.rests_on_boundary for part in self._stated)
-
-    @property
-    def needs_outputs(self) -> bool:  # type: ignore[override]
-        return any(part.needs_outputs for part in self._stated)
-
-    @property
-    def needs_effects(self) -> int:  # type: ignore[override]
-        return max((part.needs_effects for part in self._stated), default=0)
-
-    @property
-    def _stated(self) -> list[Kernel]:
-        return [getattr(self, name) for name in self._parts]
+    varies_by_feature = _of_parts("varies_by_feature", any)
+    needs_boundary = _of_parts("needs_boundary", any)
+    rests_on_boundary = _of_parts("rests_on_boundary", all)
+    needs_outputs = _of_parts("needs_outputs", any)
+    needs_effects = _of_parts("needs_effects", partial(max, default=0))
 
     @property
     def theta(self) -> FloatArray:
@@ -93,17 +81,14 @@ class Composed(Kernel):
 
 
 class _Pair(Composed):
-    """Two kernels joined by an operation."""
+    """Two kernels joined by an operation, entry by entry."""
 
     _parts = ("first", "second")
+    _join: np.ufunc
 
     def __init__(self, first: Kernel, second: Kernel) -> None:
         self.first = first
         self.second = second
-
-    @abstractmethod
-    def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """The operation, entry by entry."""
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         first, second = (part.cross_to(Y, feature) for part in self._fitted.values())
@@ -118,8 +103,7 @@ class _Pair(Composed):
 class Sum(_Pair):
     """``k1(x, x') + k2(x, x')``; written ``k1 + k2``."""
 
-    def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        return a + b
+    _join = np.add
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
         (a, da), (b, db) = (part.gram_gradient(X, feature) for part in self._fitted.values())
@@ -129,8 +113,7 @@ class Sum(_Pair):
 class Product(_Pair):
     """``k1(x, x') k2(x, x')``; written ``k1 * k2``."""
 
-    def _join(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        return a * b
+    _join = np.multiply
 
     def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
         (a, da), (b, db) = (part.gram_gradient(X, feature) for part in self._fitted.values())

@@ -109,24 +109,19 @@ def positive_definite_range(boundary: Any, lam: float | None = None) -> Positive
     asked = 1.0 / graph.median_distance if lam is None else check_positive("lam", lam)
     unit = graph.median_distance
     with one_blas_thread():
-        D, is_exact = _distances(graph)
-        D /= unit
+        if len(graph) > max(_MOST_POINTS, len(graph.landmarks)):
+            D = graph.distances[:, graph.landmarks]
+        else:
+            D = (graph if graph.is_exact else replace(graph, landmarks=np.arange(len(graph)))).distances
+        D = (D + D.T) / 2 / unit
         indefinite_below = _indefinite_below(D)
         dominant = _dominant_from(D)
         always = indefinite_below == 0.0
         found = [(0.0, np.inf)] if always else _intervals(_test_of(D), indefinite_below, dominant)
         least = eigh(_matrix(D, asked * unit), eigvals_only=True, subset_by_index=[0, 0])[0]
     intervals = tuple((low / unit, high / unit) for low, high in found)
+    is_exact = len(D) == len(graph)
     return PositiveDefiniteRange(intervals, always, dominant / unit, asked, float(least), len(D), is_exact)
-
-
-def _distances(graph: GeodesicGraph) -> tuple[FloatArray, bool]:
-    """Between all points, or between the landmarks of many; and which of them."""
-    if len(graph) > max(_MOST_POINTS, len(graph.landmarks)):
-        D = graph.distances[:, graph.landmarks]
-    else:
-        D = (graph if graph.is_exact else replace(graph, landmarks=np.arange(len(graph)))).distances
-    return (D + D.T) / 2, len(D) == len(graph)
 
 
 def _matrix(D: FloatArray, lam: float) -> FloatArray:

@@ -132,8 +132,7 @@ class Matern(Composed):
         return any(part.n_dims > len(part._free()) for part, _ in self._terms)
 
     def grams(self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None) -> FloatArray:
-        K: FloatArray = self.grams_pullback(rows, features, distances)[0]
-        return K
+        return self.grams_pullback(rows, features, distances)[0]
 
     def grams_pullback(
         self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None

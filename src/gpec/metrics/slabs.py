@@ -89,7 +89,8 @@ def worst_slab_coverage(
     covered = ((low <= y) & (y <= high)).reshape(len(y), -1).astype(np.float64)
     hits = covered if by_feature else covered.mean(axis=1, keepdims=True)
 
-    chosen, measured = _halves(len(y), seed)
+    order = stream(seed, "slab halves").permutation(len(y))
+    chosen, measured = order[: len(y) // 2], order[len(y) // 2 :]
     everything = w[chosen].sum()
     worst = [_Slab(_mean(column, w[chosen]), everything) for column in hits[chosen].T]
     inside = np.ones((len(worst), len(measured)), dtype=np.bool_)
@@ -114,12 +115,6 @@ def _check_rows(X: Any, n: int) -> FloatArray:
     if n < 2:
         raise InputError("X has 1 row; at least 2 are needed, as the rows are halved.")
     return rows
-
-
-def _halves(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Rows on which the slab is chosen, and those on which it is measured."""
-    order = stream(seed, "slab halves").permutation(n)
-    return order[: n // 2], order[n // 2 :]
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> float:

@@ -155,13 +155,12 @@ def _deviations(std: Any, schema: Schema) -> dict[int, tuple[float, str]]:
                 f"std has '{schema.names[j]}', a categorical column, which has no standard deviation; leave it out, or "
                 "pass a function as similar."
             )
-        found[j] = _date_deviation(key, value, schema.dtypes[j]) if j in schema.origins else _deviation(key, value)
+        if j in schema.origins:
+            found[j] = _date_deviation(key, value, schema.dtypes[j])
+        else:
+            number = check_positive(f"std[{key!r}]", value)
+            found[j] = number, f"{number:g}"
     return dict(sorted(found.items()))
-
-
-def _deviation(key: Any, value: Any) -> tuple[float, str]:
-    number = check_positive(f"std[{key!r}]", value)
-    return number, f"{number:g}"
 
 
 def _date_deviation(key: Any, value: Any, dtype: Any) -> tuple[float, str]:
