@@ -36,7 +36,7 @@ def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str
         remedy = " For an outlier detector pass model.score_samples and model_output='value'."
     elif hasattr(model, "decision_function"):
         remedy = " For a model with decision_function pass model.decision_function and model_output='logit'."
-    elif _predicts_labels(model):
+    elif any(_is(kind, model) for kind in (is_classifier, is_clusterer, is_outlier_detector)):
         remedy = " Its predict gives labels: pass a callable that returns probabilities."
     elif hasattr(model, "predict"):
         return model.predict, _require_agreement(stated, "value", name)
@@ -63,11 +63,6 @@ def _predicts_numbers(model: Any) -> bool:
     if getattr(model, "__name__", None) == "predict":
         model = getattr(model, "__self__", None)
     return _is(is_regressor, model) and not hasattr(model, "predict_proba")
-
-
-def _predicts_labels(model: Any) -> bool:
-    """Whether it is a scikit-learn estimator whose ``predict`` gives labels."""
-    return any(_is(kind, model) for kind in (is_classifier, is_clusterer, is_outlier_detector))
 
 
 def _require_agreement(stated: str, known: str, name: str) -> str:

@@ -33,17 +33,16 @@ def columns_of(inputs: Sequence[TensorSpec]) -> tuple[tuple[str, ...] | None, in
 def tensors(rows: Any, inputs: Sequence[TensorSpec]) -> Iterator[tuple[TensorSpec, npt.NDArray[Any]]]:
     """The rows as the tensors of ``inputs``; columns are selected by name, or by position if rows have no names."""
     frame = _as_frame(rows)
-    if len(inputs) == 1:
-        (spec,) = inputs
-        values = _cast([frame.iloc[:, j] for j in range(frame.shape[1])], spec)
-        yield spec, values if spec.rank != 1 else values[:, 0]
-        return
+    columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
     named = {str(name): j for j, name in enumerate(frame.columns)}
     for place, spec in enumerate(inputs):
-        j = named.get(spec.name, place if isinstance(rows, np.ndarray) else -1)
-        if not 0 <= j < frame.shape[1]:
-            raise InputError(f"The rows have no column {spec.name!r}, which the model takes.")
-        values = _cast([frame.iloc[:, j]], spec)
+        chosen = columns
+        if len(inputs) > 1:
+            j = named.get(spec.name, place if isinstance(rows, np.ndarray) else -1)
+            if not 0 <= j < len(columns):
+                raise InputError(f"The rows have no column {spec.name!r}, which the model takes.")
+            chosen = [columns[j]]
+        values = _cast(chosen, spec)
         yield spec, values if spec.rank != 1 else values[:, 0]
 
 
@@ -96,7 +95,4 @@ def _cast(columns: list[pd.Series[Any]], spec: TensorSpec) -> npt.NDArray[Any]:
 
 def _texts(column: pd.Series[Any]) -> npt.NDArray[Any]:
     """A column as strings; a missing value becomes an empty string."""
-    values = column.astype(object)
-    return np.array(
-        ["" if lacking else str(value) for value, lacking in zip(values, values.isna(), strict=True)], object
-    )
+    return column.astype(object).map(str, na_action="ignore").where(column.notna(), "").to_numpy(dtype=object)

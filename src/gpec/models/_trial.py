@@ -37,13 +37,8 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
     if path.suffix.lower() not in _ENDINGS or not path.is_file() or not sys.executable:
         return
     # -P: no module of the current folder takes the place of an installed one
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        "import sys; from gpec.models import _trial; _trial.ask_once(sys.argv[1])",
-        source,
-    ]
+    ask = "import sys; from gpec.models import _trial; _trial.ask_once(sys.argv[1])"
+    command = [sys.executable, "-P", "-c", ask, source]
     silent: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     try:
         code = subprocess.run(command, timeout=seconds, check=False, **silent).returncode  # noqa: S603

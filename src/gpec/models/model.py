@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import Counter
 from contextlib import nullcontext
-from dataclasses import dataclass
 from inspect import isroutine
 from threading import Lock
 from typing import Any, Literal, Self
@@ -40,14 +40,6 @@ _SUM_SLACK = 1e-3
 _BATCH_SLACK = 1e-2
 
 _COUNT_LOCK = Lock()  # explainers run in threads
-
-
-@dataclass
-class _CallCount:
-    """Number of calls of a model, and of rows in them."""
-
-    n_calls: int = 0
-    n_rows: int = 0
 
 
 class Model:
@@ -104,18 +96,18 @@ class Model:
         # LightGBM and CatBoost would take another order of columns for their own
         own = labels_in_order(model, schema.labels)
         self._order = own if own and tuple(own) != schema.labels and len(own) == schema.n_features else None
-        self._count = _CallCount()
+        self._count: Counter[str] = Counter()  # of calls, and of rows in them
         self.n_classes: int | None = None
         self._n_columns: int | None = None
         self._n_jobs: int | None = 1
 
     @property
     def n_calls(self) -> int:
-        return self._count.n_calls
+        return self._count["calls"]
 
     @property
     def n_rows(self) -> int:
-        return self._count.n_rows
+        return self._count["rows"]
 
     def continue_count_of(self, other: Model) -> None:
         """Continue the count of calls and rows of another model."""
@@ -236,8 +228,7 @@ class Model:
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
         rows = self._decode(Z)
         with _COUNT_LOCK:
-            self._count.n_calls += 1
-            self._count.n_rows += len(Z)
+            self._count.update(calls=1, rows=len(Z))
         try:
             raw = self._predict(rows)
         except Exception as error:
@@ -294,7 +285,11 @@ class Model:
 
     def _check(self, raw: Any, Z: FloatArray, start: int) -> FloatArray:
         n = len(Z)
-        where, rows = f" on call {self.n_calls}", (start, start + n - 1)
+        where = f" on call {self.n_calls}"
+
+        def wrong(what: str, more: str) -> ModelOutputError:
+            return ModelOutputError(f"The model returned {what}{where}{more}", (start, start + n - 1)).at(where)
+
         try:
             if np.ma.is_masked(raw):
                 raise TypeError("it has masked values")
@@ -303,25 +298,18 @@ class Model:
                 raise TypeError(f"dtype {output.dtype}")
             output = output.astype(np.float64)
         except (TypeError, ValueError, RuntimeError) as error:  # the last for a tensor that requires grad
-            raise ModelOutputError(
-                f"The model returned a {type(raw).__name__}{where} that is not an array of numbers ({error}); it must "
-                f"return, for each row, {self.kind.wanted}.",
-                rows,
-            ).at(where) from error
+            wanted = f" that is not an array of numbers ({error}); it must return, for each row, {self.kind.wanted}."
+            raise wrong(f"a {type(raw).__name__}", wanted) from error
         if output.ndim not in (1, 2) or output.shape[0] != n or output.size == 0:
-            raise ModelOutputError(
-                f"The model returned shape {output.shape} for {n} rows{where}; expected ({n},) or "
-                f"({n}, {self.kind.columns}).",
-                rows,
-            ).at(where)
+            raise wrong(f"shape {output.shape} for {n} rows", f"; expected ({n},) or ({n}, {self.kind.columns}).")
         output = output.reshape(n, -1)
         columns = output.shape[1]
         if self.is_regressor and columns > 1:
-            raise ModelOutputError(
-                f"The model returned {columns} numbers for each row{where}; explain one at a time, for instance by "
-                "passing lambda X: model.predict(X)[:, 0] with model_output='value'.",
-                rows,
-            ).at(where)
+            raise wrong(
+                f"{columns} numbers for each row",
+                "; explain one at a time, for instance by passing lambda X: model.predict(X)[:, 0] with "
+                "model_output='value'.",
+            )
         if columns > 2 and self.threshold != 0.5:
             raise InputError(
                 f"threshold={self.threshold} with a model of {columns} classes; a threshold is for two classes, leave "
@@ -331,11 +319,8 @@ class Model:
         if self._n_columns is None:
             self._n_columns, self.n_classes = columns, self.kind.n_classes(columns)
         elif columns != self._n_columns:
-            raise ModelOutputError(
-                f"The model returned {columns} columns{where} but {self._n_columns} before; it must return the same "
-                "classes on every call.",
-                rows,
-            ).at(where)
+            before = f" but {self._n_columns} before; it must return the same classes on every call."
+            raise wrong(f"{columns} columns", before)
         lacks = np.isnan(Z[~np.isfinite(output).all(axis=1)][:1]).any()
         self._require(
             np.isfinite(output),

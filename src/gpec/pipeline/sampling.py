@@ -178,8 +178,7 @@ class _CachedModel(Model):
         self._count = copy(self._count)
 
     def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
-        self._count.n_calls += 1
-        self._count.n_rows += len(Z)
+        self._count.update(calls=1, rows=len(Z))
         cached = self._now.cached(self._stage, lambda _: {"scores": self._model._call(Z, start, total)}, Z)
         scores: FloatArray = cached(slice(0, len(Z)))["scores"]
         return scores.copy()
