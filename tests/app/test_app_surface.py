@@ -80,9 +80,10 @@ def test_the_explainer_is_the_exact_one():
 def test_the_surface_and_the_reading_agree(meaning):
     controls = replace(LINE, meaning=meaning)
     surface = surface_of(controls)
+    x, y = surface.dataset.axes(len(surface.width))
     i, j = 7, 11
     for feature in (0, 1):
-        reading = reading_at(controls, (float(surface.x[j]), float(surface.y[i])), feature)
+        reading = reading_at(controls, (float(x[j]), float(y[i])), feature)
         assert reading.e.upper - reading.e.lower == pytest.approx(surface.width[i, j, feature], rel=1e-6)
         assert reading.e.lower <= reading.e.values <= reading.e.upper
 
@@ -109,7 +110,8 @@ def test_the_ball_is_where_the_kernel_is_high():
     surface = surface_of(controls)
     reading = reading_at(controls, (0.0, 0.0), 0)
     sd = load_dataset("line").X.std(axis=0)
-    X, Y = np.meshgrid(surface.fine_x / sd[0], surface.fine_y / sd[1])
+    x, y = surface.dataset.axes(len(surface.probability))
+    X, Y = np.meshgrid(x / sd[0], y / sd[1])
     direction = np.array([1 / sd[0], 1 / sd[1]])
     foot = np.abs(X * direction[0] + Y * direction[1]) / np.linalg.norm(direction)
     inside = reading.ball >= ALIKE

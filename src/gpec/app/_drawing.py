@@ -41,11 +41,12 @@ def colour_top(surface: Surface, feature: int) -> float:
 
 def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | None = None) -> Any:
     """Widths of one feature's intervals as colours, with boundary, explained rows and the point that was clicked."""
+    x, y = surface.dataset.axes(len(surface.width))
     half = {"start": 0.5, "end": 0.5, "size": 1, "coloring": "none"}
     traces = [
         go.Heatmap(
-            x=surface.x,
-            y=surface.y,
+            x=x,
+            y=y,
             z=surface.width[..., feature],
             zmin=0.0,
             zmax=top,
@@ -75,7 +76,7 @@ def draw_surface(surface: Surface, feature: int, top: float, reading: Reading | 
     look = {"showgrid": False, "zeroline": False, "ticks": "outside", "tickcolor": GREY}
     axes = [
         {"title": {"text": plain(name), "standoff": 8}, "range": [float(values[0]), float(values[-1])], **look}
-        for name, values in zip(surface.dataset.names, (surface.x, surface.y), strict=True)
+        for name, values in zip(surface.dataset.names, (x, y), strict=True)
     ]
     margin = {"l": 54, "r": 4, "t": 6, "b": 44}
     return go.Figure(traces, layout(*axes, margin=margin, showlegend=False, uirevision="same"))
@@ -87,7 +88,7 @@ def _edge(width: float, colour: str = INK) -> dict[str, Any]:
 
 def _contour(surface: Surface, z: FloatArray, contours: dict[str, Any], line: dict[str, Any], **more: Any) -> Any:
     """A line over the fine grid."""
-    x, y = surface.fine_x, surface.fine_y
+    x, y = surface.dataset.axes(len(z))
     return go.Contour(x=x, y=y, z=z, contours=contours, line=line, showscale=False, hoverinfo="skip", **more)
 
 

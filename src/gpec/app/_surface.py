@@ -69,14 +69,10 @@ class Controls:
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The data of the plot; arrays over a grid are ``(y, x)``, and contours use a finer grid."""
+    """The data of the plot; arrays over a grid of ``dataset.axes`` are ``(y, x)``, and contours use a finer grid."""
 
     dataset: Dataset
-    x: FloatArray
-    y: FloatArray
     width: FloatArray  # (y, x, feature)
-    fine_x: FloatArray
-    fine_y: FloatArray
     probability: FloatArray  # over the fine grid
     boundary: FloatArray
     explained: FloatArray
@@ -125,7 +121,7 @@ def _boundary(key: Controls) -> BoundarySample:
 
 @lru_cache(maxsize=16)
 def _probability(key: Controls) -> FloatArray:
-    _, _, grid = _grid(load_dataset(key.dataset), _FINE)
+    grid = _grid(load_dataset(key.dataset), _FINE)
     return np.asarray(_model(key).predict_proba(grid)[:, 1].reshape(_FINE, _FINE))
 
 
@@ -190,8 +186,8 @@ def fit_of(controls: Controls) -> GPEC:
 def surface_of(controls: Controls) -> Surface:
     """Widths of the intervals over the map."""
     dataset, g = load_dataset(controls.dataset), fit_of(controls)
-    x, y, grid = _grid(dataset, _GRID[controls.meaning])
-    shape = (len(y), len(x))
+    n = _GRID[controls.meaning]
+    grid = _grid(dataset, n)
     if controls.meaning == PAPER:
         # the variance of an answer does not depend on the answer
         e = g.explain(grid, attribution="posterior")
@@ -199,18 +195,8 @@ def surface_of(controls: Controls) -> Surface:
     else:
         e = g.explain(grid)
         width = e.width
-    return Surface(
-        dataset,
-        x,
-        y,
-        width.reshape(*shape, 2),
-        *dataset.axes(_FINE),
-        _probability(controls.of_model),
-        g.boundary_.points,
-        np.asarray(g.X_explained_),
-        len(controls.added),
-        e.statement(),
-    )
+    width, probability, explained = width.reshape(n, n, 2), _probability(controls.of_model), np.asarray(g.X_explained_)
+    return Surface(dataset, width, probability, g.boundary_.points, explained, len(controls.added), e.statement())
 
 
 @lru_cache(maxsize=64)
@@ -219,22 +205,14 @@ def reading_at(controls: Controls, point: tuple[float, float], feature: int) -> 
     dataset, g = load_dataset(controls.dataset), fit_of(controls)
     row = np.array([point])
     e = g.explain(row)[0, feature]
-    x, y, grid = _grid(dataset, _FINE)
     schema, _ = Schema.learn(dataset.X)
     here = schema.embed(row)
     kernel = g.kernel_ if controls.meaning == PAPER else WEG(controls.lam, controls.rho).fit(g.graph_)
     gap = np.linalg.norm(schema.embed(g.boundary_.points) - here, axis=1).min()
     similar = np.asarray(g.similar_rows(row)) if controls.meaning == SIMILAR else np.empty((0, 2))
-    return Reading(
-        point,
-        float(_model(controls.of_model).predict_proba(row)[0, 1]),
-        e,
-        float(gap),
-        kernel(here, schema.embed(grid)).reshape(len(y), len(x)),
-        similar,
-    )
+    ball = kernel(here, schema.embed(_grid(dataset, _FINE))).reshape(_FINE, _FINE)
+    return Reading(point, float(_model(controls.of_model).predict_proba(row)[0, 1]), e, float(gap), ball, similar)
 
 
-def _grid(dataset: Dataset, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    x, y = dataset.axes(n)
-    return x, y, np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])
+def _grid(dataset: Dataset, n: int) -> FloatArray:
+    return np.column_stack([axis.ravel() for axis in np.meshgrid(*dataset.axes(n))])
