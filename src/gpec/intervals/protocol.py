@@ -1,4 +1,4 @@
-"""The protocol of an explanation that words, plots and reports depend on."""
+"""The protocols of an explanation and of a fit that words, plots and reports depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gpec.intervals.rules import IntervalRule
 from gpec.typing import FloatArray
 
-__all__ = ["Explained"]
+__all__ = ["Explained", "Fitted"]
 
 
 class Explained(Protocol):
@@ -62,3 +62,18 @@ class Explained(Protocol):
     def statement(self, level: float | None = None) -> str: ...
     def __getitem__(self, key: Any) -> Explained: ...
     def __len__(self) -> int: ...
+
+
+class Fitted(Protocol):
+    """The parts of a fitted GPEC that plots and reports use."""
+
+    diagnostics_: dict[str, Any]
+    X_explained_: Any
+    n_features_in_: int
+    groups: Any
+    similar: Any
+
+    def similar_rows(self, X: Any) -> Any: ...
+    def explain(self, X: Any, *, attribution: Any, confidence_level: float) -> Explained: ...
+    def sample_boundary(self) -> Any: ...
+    def _require_fitted(self) -> Any: ...

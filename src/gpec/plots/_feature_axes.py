@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from gpec._colors import DOWN, GREY, INK, UP
 from gpec.intervals.protocol import Explained
 from gpec.intervals.trust import SIGN_WORDS
-from gpec.plots._style import label, new_axes, tidy
+from gpec.plots._style import label, new_axes
 from gpec.typing import FloatArray, IntArray
 
 _PALE = 0.45
@@ -36,7 +36,6 @@ def feature_axes(ax: Axes | None, names: list[str], width: float, each: float, m
     ax.set_yticks(place, names)
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # few ticks, so that labels do not overlap
-    tidy(ax)
     return ax, place
 
 

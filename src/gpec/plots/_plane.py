@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from gpec.data import Schema
 from gpec.data._dates import as_dates, date_numbers
 from gpec.data._labels import column_of
 from gpec.errors import InputError
-from gpec.intervals.protocol import Explained
 from gpec.plots._style import label, plain
 from gpec.typing import FloatArray
 
@@ -27,16 +26,6 @@ _MOST_TICKS = 25  # names of categories
 _SPREAD = 0.7  # of a cell, over which the rows of a category are drawn
 _STEPS = (0.6180339887, 0.7548776662)  # fill a cell evenly for any number of rows
 _INSIDE = 0.4999  # of a cell: the border between two categories
-
-
-class FittedGPEC(Protocol):
-    """The methods of a fitted GPEC that plots use."""
-
-    def explain(
-        self, X: Any, *, attribution: Literal["explainer", "posterior"] = ..., confidence_level: float = ...
-    ) -> Explained: ...
-    def sample_boundary(self) -> Any: ...
-    def _require_fitted(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)

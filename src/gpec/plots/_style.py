@@ -36,9 +36,15 @@ def look(rank: int) -> dict[str, Any]:
     return {"color": PALETTE[rank % 7], "linestyle": _STYLES[rank % len(_STYLES)], "marker": marker}
 
 
-def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """``ax``, or if it is None the axes of a new figure of this size in inches, with room for labels."""
-    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+def new_axes(ax: Axes | None, size: tuple[float, float], *, framed: bool = False) -> Axes:
+    """``ax``, or if it is None the axes of a new figure of this size in inches, with room for labels.
+
+    Unless ``framed``, there is no line above and to the right.
+    """
+    ax = plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+    if not framed:
+        ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def require_axes(e: Explained, axes: tuple[str, ...], who: str) -> None:
@@ -98,8 +104,3 @@ def color_bar(ax: Axes, colors: Any, text: str, **options: Any) -> Any:
     bar = ax.figure.colorbar(colors, ax=ax, aspect=30, pad=0.02, **options)
     bar.set_label(text)
     return bar
-
-
-def tidy(ax: Axes) -> None:
-    """No frame above and to the right."""
-    ax.spines[["top", "right"]].set_visible(False)

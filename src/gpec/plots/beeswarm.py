@@ -90,16 +90,14 @@ def _opacity(width: FloatArray, narrow: float, wide: float) -> FloatArray:
 
 def _colors(column: Any) -> FloatArray:
     """Red, green, blue and opacity of each value."""
-    colors = np.tile(to_rgba(GREY), (len(column), 1))
     numbers, _ = numbers_of(column)
-    if numbers is not None and not np.isnan(numbers).all():
-        known = ~np.isnan(numbers)
-        low, high = np.quantile(numbers[known], [0.05, 0.95])
-        if low == high:  # nearly constant: the few others are still visible
-            low, high = numbers[known].min(), numbers[known].max()
-        share = (numbers[known] - low) / (high - low) if high > low else np.full(int(known.sum()), 0.5)
-        colors[known] = LOW_TO_HIGH(np.clip(share, 0.0, 1.0))
-    return colors
+    if numbers is None or np.isnan(numbers).all():
+        return np.tile(to_rgba(GREY), (len(column), 1))
+    low, high = np.nanquantile(numbers, [0.05, 0.95])
+    if low == high:  # nearly constant: the few others are still visible
+        low, high = np.nanmin(numbers), np.nanmax(numbers)
+    share = Normalize(low, high, clip=True)(numbers) if high > low else 0.5 + 0.0 * numbers
+    return np.asarray(LOW_TO_HIGH.with_extremes(bad=GREY)(share))
 
 
 def _color_bar(ax: Axes) -> None:

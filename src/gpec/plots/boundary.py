@@ -17,8 +17,9 @@ from gpec.boundary import BoundarySample
 from gpec.data import Rows, Schema
 from gpec.errors import InputError, ParameterTypeError
 from gpec.geometry import GeodesicGraph
+from gpec.intervals.protocol import Fitted
 from gpec.kernels import WEG, Kernel
-from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, position_of, title_over_legend
+from gpec.plots._plane import Plane, choose_columns, choose_output, position_of, title_over_legend
 from gpec.plots._style import new_axes, plain
 from gpec.typing import FloatArray, IntArray
 
@@ -88,7 +89,7 @@ def boundary(
     middle = None if centers is None else sheet.schema.encode(_rows(centers), "centers")
     path = None if ends is None else sheet.path(ends)
     plane = Plane.of(sheet.schema, columns, sheet.points[0], sheet.points, limits, inside=middle)
-    ax = new_axes(ax, (6.4, 4.8))
+    ax = new_axes(ax, (6.4, 4.8), framed=True)
     if middle is not None:
         _draw_balls(ax, plane, middle, _kernel(sheet, kernel, feature), level, n_grid)
         ax.fill([], [], facecolor=_BALL, alpha=0.35, edgecolor=_BALL, label=f"similarity at least {level:g}")
@@ -130,7 +131,7 @@ def _rows(rows: Any) -> Any:
     return np.asarray(rows) if isinstance(rows, list | tuple) else rows
 
 
-def _of_gpec(g: FittedGPEC, output: Any) -> _Sheet:
+def _of_gpec(g: Fitted, output: Any) -> _Sheet:
     fitted = g.sample_boundary()._require_fitted()
     context = fitted.context
     chosen = choose_output(output, context.model.output_names, "boundary")

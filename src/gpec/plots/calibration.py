@@ -14,7 +14,7 @@ from gpec._validation import check_count, check_finite_array, check_level
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
 from gpec.plots._plane import choose_output
-from gpec.plots._style import label, look, new_axes, require_axes, tidy
+from gpec.plots._style import label, look, new_axes, require_axes
 from gpec.typing import FloatArray
 
 __all__ = ["calibration"]
@@ -90,7 +90,6 @@ def calibration(
     ax.plot(known, held.mean(axis=1), label="all features", **style)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="promised", ylabel="actual share inside", aspect="equal")
     ax.set_title(label(_ABOUT.get(e.promise, "") if title is None else title, width=60))
-    tidy(ax)
     ax.legend(loc="upper left" if not by_feature else "lower right", frameon=False, fontsize="small")
     return ax
 

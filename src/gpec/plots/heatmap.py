@@ -13,7 +13,8 @@ from gpec._colors import DIVERGING, INK, UNCERTAINTY, UP
 from gpec._numbers import level_text
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import BoundaryNotFoundError, InputError
-from gpec.plots._plane import FittedGPEC, Plane, choose_columns, choose_output, one_row, position_of, title_over_legend
+from gpec.intervals.protocol import Fitted
+from gpec.plots._plane import Plane, choose_columns, choose_output, one_row, position_of, title_over_legend
 from gpec.plots._style import label, new_axes, plain
 from gpec.typing import FloatArray
 
@@ -25,7 +26,7 @@ Quantity = Literal["width", "std", "value", "model_variance", "noise_variance"]
 
 
 def heatmap(
-    g: FittedGPEC,
+    g: Fitted,
     feature: Any,
     *,
     ax: Axes | None = None,
@@ -117,7 +118,7 @@ def heatmap(
         found = e.values if quantity == "value" else getattr(e, quantity)
         bar = _bar_label(quantity, confidence_level, str(e.diagnostics.get("unit", "")))
     surface = found.reshape(len(up), len(across))
-    ax = new_axes(ax, (6.4, 4.8))
+    ax = new_axes(ax, (6.4, 4.8), framed=True)
     low, high = _color_limits(surface, color_limits, quantity == "value")
     colors = cmap or (DIVERGING if quantity == "value" else UNCERTAINTY)
     mesh = ax.pcolormesh(across, up, surface, cmap=colors, vmin=low, vmax=high, shading="nearest", rasterized=True)
@@ -128,11 +129,7 @@ def heatmap(
             sample = g.sample_boundary()._require_fitted().boundary
     if sample is not None and schema.n_features == 2:
         points = sample.of(chosen).points
-        _draw_points(
-            ax,
-            plane.spread(points[:: -(-len(points) // _MOST_POINTS)]),
-            model.kind.sampled,
-        )
+        _draw_points(ax, plane.spread(points[:: -(-len(points) // _MOST_POINTS)]), model.kind.sampled)
     elif boundary and schema.n_features > 2:
         levels = [] if sample is None else sample.levels
         for margin in model.kind.margins(model.answers(cells), chosen, model.threshold, levels):

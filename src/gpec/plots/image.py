@@ -78,8 +78,7 @@ def image(
         one.set_title(name, fontsize="medium")
     axes[-1].figure.colorbar(drawn, ax=list(axes[int(picture) :]), label=unit_label(e), shrink=0.9)
     for one in axes:
-        one.set_xticks([])
-        one.set_yticks([])
+        one.set(xticks=[], yticks=[])
     if ax is None:
         level = f"{level_text(e.confidence_level)} intervals"
         of_class = "" if e.output_names is None else f"class {label(e.output_names)}, "

@@ -12,7 +12,7 @@ from gpec._colors import INK
 from gpec.errors import InputError, ParameterTypeError
 from gpec.metrics import RejectionCurve
 from gpec.plots._plane import title_over_legend
-from gpec.plots._style import label, look, new_axes, tidy
+from gpec.plots._style import label, look, new_axes
 from gpec.typing import FloatArray
 
 __all__ = ["rejection"]
@@ -67,7 +67,6 @@ def rejection(
         _draw_bounds(ax, curve, color, oracle=oracle, random=random, named=curve is first)
     ax.set(xlim=(0, 1), ylim=_reach(list(named.values())), xlabel="share rejected", ylabel=label(error, width=60))
     title_over_legend(ax, label(title, width=60), columns=2)
-    tidy(ax)
     return ax
 
 
@@ -99,13 +98,12 @@ def _fine(shares: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArra
 
 def _draw_bounds(ax: Axes, curve: RejectionCurve, color: str, *, oracle: bool, random: bool, named: bool) -> None:
     """The oracle and the random curve; each is named once."""
+    words = ("at random", "oracle") if named else (None, None)
     if random:
-        words = "at random" if named else None
-        ax.axhline(curve.random_area, color=color, linestyle=(0, (1, 2)), linewidth=1.2, zorder=2, label=words)
+        ax.axhline(curve.random_area, color=color, linestyle=(0, (1, 2)), linewidth=1.2, zorder=2, label=words[0])
     if oracle:
-        words = "oracle" if named else None
         fine = _fine(curve.oracle_shares, curve.oracle_errors)
-        ax.plot(*fine, color=color, linestyle=(0, (6, 2)), linewidth=0.9, zorder=2, label=words)
+        ax.plot(*fine, color=color, linestyle=(0, (6, 2)), linewidth=0.9, zorder=2, label=words[1])
 
 
 def _reach(curves: list[RejectionCurve]) -> tuple[float, float]:

@@ -14,17 +14,7 @@ from gpec._colors import GREY, INK, UNCERTAINTY
 from gpec._numbers import MISSING, counted, is_missing, number, value_text
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
-from gpec.plots._style import (
-    axis_note,
-    color_bar,
-    label,
-    largest,
-    new_axes,
-    promise_label,
-    require_axes,
-    tidy,
-    unit_label,
-)  # fmt: skip
+from gpec.plots._style import axis_note, color_bar, label, largest, new_axes, promise_label, require_axes, unit_label
 from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
 
@@ -77,7 +67,11 @@ def scatter(
     """
     e = _one_feature(e, feature)
     ax = new_axes(ax, (6.4, 4.2))
-    axis = _lay_out(e)
+    numbers, dates = numbers_of(e.data)
+    if numbers is None or _truth_values(e.data):
+        axis = _category_axis(e.data, e.values)
+    else:
+        axis = _number_axis(numbers, e.values, dates=dates)
     width = e.width
     order = np.argsort(width, kind="stable")  # uncertain ones on top
     low, high = float(width.min()), float(np.quantile(width, 0.95))
@@ -100,17 +94,11 @@ def scatter(
     if axis.border is not None:
         ax.axvline(axis.border, color=GREY, linewidth=0.8, linestyle=":")
     if axis.ticks:
-        turned = sum(map(len, axis.labels)) > 45
-        ax.set_xticks(
-            axis.ticks, axis.labels, rotation=30 if turned else 0, ha="right" if turned else "center", fontsize="small"
-        )
+        turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if sum(map(len, axis.labels)) > 45 else {}
+        ax.set_xticks(axis.ticks, axis.labels, fontsize="small", **turned)
     ax.set_ylabel(unit_label(e))
-    axis_note(
-        ax,
-        label(e.feature_names, width=60),
-        f"{counted(len(e), 'row')}; {promise_label(e)}" + (f", all {number(low)} wide" if alike else ""),
-    )
-    tidy(ax)
+    note = f"{counted(len(e), 'row')}; {promise_label(e)}" + (f", all {number(low)} wide" if alike else "")
+    axis_note(ax, label(e.feature_names, width=60), note)
     if legend and not alike:
         color_bar(ax, dots, "width of the interval", extend="max" if width.max() > high else "neither")
     return ax
@@ -127,13 +115,6 @@ def _one_feature(e: Explained, feature: str | int | None) -> Explained:
         raise InputError(f"scatter draws one feature; name it, for instance scatter(e, {e.feature_names[0]!r}).")
     require_axes(e, ("row",), "scatter")
     return e
-
-
-def _lay_out(e: Explained) -> _Axis:
-    numbers, dates = numbers_of(e.data)
-    if numbers is None or _truth_values(e.data):
-        return _category_axis(e.data, e.values)
-    return _number_axis(numbers, e.values, dates=dates)
 
 
 def _truth_values(column: Any) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpec._numbers import value_text
-from gpec.intervals.protocol import Explained
+from gpec.intervals.protocol import Explained, Fitted
 from gpec.report._content import Content, extremes, outputs_of
-from gpec.report._similar import Fit
 
 _VALUES = {
     "explainer": "the explainer's own",
@@ -15,7 +14,7 @@ _VALUES = {
 }
 
 
-def facts_of(e: Explained, fit: Fit | None) -> list[tuple[str, str]]:
+def facts_of(e: Explained, fit: Fitted | None) -> list[tuple[str, str]]:
     """The model and the fit as pairs of a name and a text; unknown facts are left out."""
     about = e.diagnostics
     settings, learned = about.get("settings", {}), {} if fit is None else fit.diagnostics_

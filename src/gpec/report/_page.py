@@ -16,11 +16,11 @@ from gpec._colors import DARK, LIGHT, css
 from gpec._numbers import MISSING, level_text
 from gpec._validation import check_count
 from gpec.errors import InputError, MissingExtraError, ParameterTypeError
-from gpec.intervals.protocol import Explained
+from gpec.intervals.protocol import Explained, Fitted
 from gpec.intervals.trust import SHOWN_WORDS
 from gpec.report._content import Content
 from gpec.report._facts import facts_of, how_to_read, left_out, settings_of
-from gpec.report._similar import Fit, similar_of
+from gpec.report._similar import similar_of
 from gpec.runtime.archive import replacing
 
 _SCRIPTS = ("numbers.js", "charts.js", "row.js", "table.js", "page.js")
@@ -32,7 +32,12 @@ _COLORS = (
 
 
 def write_report(
-    e: Explained, path: str | os.PathLike[str], *, fit: Fit | None = None, title: str | None = None, max_rows: int
+    e: Explained,
+    path: str | os.PathLike[str],
+    *,
+    fit: Fitted | None = None,
+    title: str | None = None,
+    max_rows: int,
 ) -> None:
     """Write the page of an explanation to ``path``, with an atomic write."""
     if fit is not None and not hasattr(fit, "similar_rows"):
@@ -45,7 +50,7 @@ def write_report(
         new.write_bytes(page)
 
 
-def _render(e: Explained, fit: Fit | None, title: str | None, max_rows: int) -> str:
+def _render(e: Explained, fit: Fitted | None, title: str | None, max_rows: int) -> str:
     try:
         from jinja2 import Environment, StrictUndefined
         from plotly.offline import get_plotlyjs

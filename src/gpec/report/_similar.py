@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from gpec.errors import InputError
-from gpec.intervals.protocol import Explained
+from gpec.intervals.protocol import Explained, Fitted
 from gpec.intervals.rules import SimilarRows
 from gpec.report._content import Content, columns_of, data_of, shortened, with_axes
 from gpec.typing import FloatArray, IntArray
@@ -18,21 +18,7 @@ _CELLS = 200_000  # attributions of similar rows in one page
 _LEAST = 2 / 3  # of the rows whose similar rows are stored, those with the smallest firm share; others have the largest
 
 
-class Fit(Protocol):
-    """The parts of a fitted GPEC that are used here."""
-
-    diagnostics_: dict[str, Any]
-    X_explained_: Any
-    n_features_in_: int
-    groups: Any
-    similar: Any
-
-    def similar_rows(self, X: Any) -> Any: ...
-    def explain(self, X: Any, *, attribution: Any, confidence_level: float) -> Explained: ...
-    def _require_fitted(self) -> Any: ...
-
-
-def similar_of(e: Explained, content: Content, fit: Fit | None) -> dict[str, Any]:
+def similar_of(e: Explained, content: Content, fit: Fitted | None) -> dict[str, Any]:
     """The data on similar rows for the page's script; at least a sentence that says why there are none."""
     known, reason = _known(e, content), _why_unknown(fit, content)
     data = data_of(e)[content.shown]
@@ -74,7 +60,7 @@ def _with_similar_axes(e: Explained) -> FloatArray:
     return similar if "output" in e.axes else similar[..., None]
 
 
-def _why_unknown(fit: Fit | None, content: Content) -> str:
+def _why_unknown(fit: Fitted | None, content: Content) -> str:
     """A sentence on why the similar rows are unknown; empty if they are known."""
     if fit is None:
         return "To see similar rows, and what the model answers for them, pass the fit: e.to_html(path, gpec=g)."
@@ -89,7 +75,7 @@ def _why_unknown(fit: Fit | None, content: Content) -> str:
     return ""
 
 
-def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
+def _as_fitted(data: npt.NDArray[Any], fit: Fitted) -> Any:
     """The rows as given to ``fit``: a table if its columns had names, with dates parsed from text."""
     names = getattr(fit, "feature_names_in_", None)
     if names is None:
@@ -101,7 +87,7 @@ def _as_fitted(data: npt.NDArray[Any], fit: Fit) -> Any:
 
 
 def _ask(
-    fit: Fit, rows: Any, level: float, known: FloatArray | None
+    fit: Fitted, rows: Any, level: float, known: FloatArray | None
 ) -> tuple[FloatArray, npt.NDArray[Any], FloatArray]:
     """Attributions ``(m, K, d, c)`` of similar rows, found unless they are known; those rows; the model's answers."""
     similar = fit.similar_rows(rows)
