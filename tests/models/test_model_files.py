@@ -82,6 +82,14 @@ def test_xgboost_categories_are_those_of_the_training(tmp_path):
         match_columns(model, X.assign(town="rom"))
 
 
+def test_xgboost_garbles_letters_beyond_ascii():
+    xgboost = pytest.importorskip("xgboost", minversion="3.1")
+    typed = X.assign(town=pd.Categorical(X["town"], categories=["köln", "ulm", "bonn"]))
+    model = xgboost.XGBClassifier(n_estimators=3, enable_categorical=True).fit(typed, y)
+    with pytest.raises(InputError, match=r"one of the model's categories .*; XGBoost garbles names .*: train it with"):
+        match_columns(model, X)
+
+
 def test_xgboost_whole_numbers_as_categories(tmp_path):
     xgboost = pytest.importorskip("xgboost", minversion="3.1")
     typed = NUMBERS.assign(rooms=pd.Categorical(NUMBERS["rooms"], categories=[5, 3, 1, 2, 4]))

@@ -83,10 +83,6 @@ def _sources(step: Any, d: int, name: str = "") -> IntArray:
     return np.asarray(found, dtype=np.int64)
 
 
-def _one_each(step: Any, d: int) -> IntArray:
-    return np.arange(d)
-
-
 def _imputed(step: Any, d: int) -> IntArray:
     """All columns that had values in fit, then the indicators of missing values."""
     there = np.arange(d)[np.asarray(step.keep_empty_features | ~pd.isna(step.statistics_))]
@@ -98,21 +94,10 @@ def _of_targets(step: Any, d: int) -> IntArray:
     return np.repeat(np.arange(d), len(step.classes_) if several else 1)
 
 
+_SCALERS = "MaxAbsScaler MinMaxScaler PowerTransformer QuantileTransformer RobustScaler StandardScaler"
 # The sources of transformers that make each column from one column; None where they may not.
 _COLUMNWISE: dict[str, Callable[[Any, int], IntArray | None]] = {
-    **dict.fromkeys(
-        (
-            "Binarizer",
-            "MaxAbsScaler",
-            "MinMaxScaler",
-            "OrdinalEncoder",
-            "PowerTransformer",
-            "QuantileTransformer",
-            "RobustScaler",
-            "StandardScaler",
-        ),
-        _one_each,
-    ),
+    **dict.fromkeys([*_SCALERS.split(), "Binarizer", "OrdinalEncoder"], lambda step, d: np.arange(d)),
     "FunctionTransformer": lambda step, d: np.arange(d) if step.func is None else None,
     "KBinsDiscretizer": lambda step, d: np.repeat(np.arange(d), 1 if step.encode == "ordinal" else step.n_bins_),
     "MissingIndicator": lambda step, d: step.features_,
@@ -124,15 +109,14 @@ _COLUMNWISE: dict[str, Callable[[Any, int], IntArray | None]] = {
 
 
 def _sources_of_columns(step: ColumnTransformer, d: int) -> IntArray:
-    parts: dict[int, IntArray] = {}
+    found = np.empty(max(where.stop for where in step.output_indices_.values()), dtype=np.int64)
     for name, transformer, columns in step.transformers_:
         taken = _indices(columns, list(getattr(step, "feature_names_in_", [])), d)
         where, sources = step.output_indices_[name], taken[_sources(transformer, len(taken), name)]
         if len(sources) != where.stop - where.start:
             raise MixedColumns(f"its step {name!r} drops columns")
-        if len(sources):
-            parts[where.start] = sources
-    return np.concatenate([parts[start] for start in sorted(parts)])
+        found[where] = sources
+    return found
 
 
 def _indices(columns: Any, names: list[str], d: int) -> IntArray:

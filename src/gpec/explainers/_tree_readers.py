@@ -114,12 +114,11 @@ def _sklearn_forest(model: Any) -> TreeModel:
 def _sklearn_boosting(model: Any) -> TreeModel:
     def read() -> list[Tree]:
         outputs = model.estimators_.shape[1]
-        found = []
-        for row in model.estimators_:
-            for output, tree in enumerate(row):
-                one = _of_sklearn(tree, model.learning_rate, 1)
-                found.append(_for_output(one, output, outputs))
-        return found
+        return [
+            _for_output(_of_sklearn(tree, model.learning_rate, 1), output, outputs)
+            for row in model.estimators_
+            for output, tree in enumerate(row)
+        ]
 
     return TreeModel(read, lambda rows: _single(_numbers(rows)), _decision(model))
 
@@ -362,15 +361,11 @@ def _read_catboost(model: Any) -> list[Tree]:
     for tree in content.get("oblivious_trees", content.get("trees", [])):
         nodes: list[tuple[int, int, int, float, bool, Any]] = []
         _add_catboost(nodes, _symmetric(tree) if "splits" in tree else tree, columns, right)
-        left, to_right, column, threshold, missing_left, value = zip(*nodes, strict=True)
+        *of_nodes, value = zip(*nodes, strict=True)
+        left, to_right, column, threshold, missing_left = map(np.array, of_nodes)
         width = max(np.size(each) for each in value)
         values = np.array([np.broadcast_to(each, width) for each in value], dtype=np.float64)
-        found.append(
-            Tree(
-                np.array(left), np.array(to_right), np.array(column), np.array(threshold, dtype=np.float64),
-                np.array(missing_left), scale * values,
-            )
-        )  # fmt: skip
+        found.append(Tree(left, to_right, column, threshold, missing_left, scale * values))
     return found
 
 

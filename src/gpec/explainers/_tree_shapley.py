@@ -40,12 +40,8 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
 MOST_FEATURES = 64  # on the path to a leaf
-_SHARED_BITS = (
-    8,
-    6,
-    4,
-    0,
-)  # of the index of a table that several leaves share: the first whose tables are small enough
+# of the index of a table that several leaves share: the first whose tables are small enough
+_SHARED_BITS = (8, 6, 4, 0)
 _STORED = 1 << 25  # numbers in all tables that are stored
 _TABLE_BITS = 14  # of the largest table
 _NODES = 8_192  # of trees that are computed together
@@ -335,9 +331,7 @@ class _Patterns:
     def tables_of(self, leaves: IntArray, k: int) -> FloatArray:
         """Shapley values of each feature for each pattern, for leaves of value 1, ``(leaves, k, 2^k)``."""
         owner, which = _ranges(self.start[leaves], self.start[leaves + 1])
-        b = k - _size(
-            np.arange(1 << k, dtype=np.uint64), k
-        )  # failed features; the pattern is the complement of the set
+        b = _size(~np.arange(1 << k, dtype=np.uint64), k)  # failed features; the pattern is the complement of the set
         weights = (_UP[:, b, None], _UP[:, np.maximum(b - 1, 0), None], _DOWN[:, b, None])
         # the last axis is that of leaves, so that numbers which are added lie next to each other
         up, less, down = (np.zeros((1 << k, len(leaves))) for _ in weights)
@@ -422,4 +416,4 @@ def _size(pattern: Bits, k: int) -> IntArray:
 
 def _unsigned(bits: int) -> Any:
     """The smallest unsigned type with at least ``bits`` bits."""
-    return next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= 8 * kind().itemsize)
+    return np.min_scalar_type((1 << bits) - 1)

@@ -118,14 +118,10 @@ class Trees:
     def distinct_splits(self) -> tuple[Splits, IntArray]:
         """The different splits, and the number of the split of each node."""
         inner = np.flatnonzero(self.left >= 0)
-        keys = np.stack((self.missing_left[inner], self.threshold[inner], self.category[inner], self.column[inner]))
-        order = np.lexsort(keys)
-        keys = keys[:, order]
-        new = np.ones(len(inner), dtype=np.bool_)
-        new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+        keys = np.stack((self.column[inner], self.category[inner], self.threshold[inner], self.missing_left[inner]))
+        (column, category, threshold, missing), inverse = np.unique(keys, axis=1, return_inverse=True)
         number = np.full(len(self.left), -1)
-        number[inner[order]] = np.cumsum(new) - 1
-        missing, threshold, category, column = keys[:, new]
+        number[inner] = inverse.ravel()
         splits = Splits(
             column.astype(np.int64), category.astype(np.int64), threshold, missing.astype(np.bool_), self.goes
         )

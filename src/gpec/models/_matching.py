@@ -172,9 +172,10 @@ def _as_category(column: pd.Series[Any], categories: list[Any] | None, name: str
         categories = list(range(int(column.max()) + 1))
     unknown = column[column.notna() & ~column.isin(categories)]
     if len(unknown):
+        plain = all(str(category).isascii() for category in categories)
         raise InputError(
             f"{name} has {unknown.iloc[0]!r} in column {column.name!r}, which is not one of the model's categories "
-            f"{categories[:20]}."
+            f"{categories[:20]}{'' if plain else '; XGBoost garbles names that are not ASCII: train it with others'}."
         )
     return pd.Series(pd.Categorical(column, categories=categories), index=column.index, name=column.name)
 
