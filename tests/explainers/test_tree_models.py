@@ -295,6 +295,8 @@ def test_codes_that_catboost_takes_as_categories_must_be_named():
     model = cats(cat_features=["zip"]).fit(frame, SPECIES == 1)
     with pytest.raises(ModelCallError, match=r"takes \['zip'\] as categories, .*: name them in categorical_features.$"):
         fitted("tree", model, frame[["w", "zip", "x", "y", "z"]])
+    with pytest.raises(ModelCallError, match=r"no trained model"):
+        fitted("tree", cats(cat_features=["zip"]), frame)
     named = TreeShap().fit(model, frame, categorical_features=["zip"])
     assert named.unit == "log-odds, path-dependent"
 

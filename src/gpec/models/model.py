@@ -246,8 +246,9 @@ class Model:
         hint = place = ""
         columns = list(self.schema.labels or self.schema.names)
         taken = [columns.index(label) for label in self._order or columns]  # in the model's order
-        codes = [taken[j] for j in getattr(self.user_model, "get_cat_feature_indices", list)()]
-        if numbers := [self.schema.names[j] for j in codes if j not in self.schema.categories]:  # of CatBoost
+        catboost = self.user_model if hasattr(self.user_model, "get_cat_feature_indices") else None
+        codes = [taken[j] for j in catboost.get_cat_feature_indices()] if catboost and catboost.is_fitted() else []
+        if numbers := [self.schema.names[j] for j in codes if j not in self.schema.categories]:
             hint += f" The model takes {numbers} as categories, not as numbers: name them in categorical_features."
         elif np.isnan(Z).any():
             row, j = np.argwhere(np.isnan(Z))[0]
