@@ -58,19 +58,14 @@ class Jitter:
         some = max(_TRIED_BY_COLUMN // int(columns.sum()), 8)
         for way in (1, -1):
             pending = np.flatnonzero(columns)
-            jumps = self._jumps_by_column(model, rows[:some], answer[:some], pending, way, least)
-            self.way[pending[~jumps]] = way
-            columns[pending[~jumps]] = False
+            if not len(pending):
+                break
+            tried = [self._by(rows[:some], way * (np.arange(rows.shape[1]) == j), _TRIED_STEP) for j in pending]
+            each = np.split(model.answers(np.concatenate(tried)), len(pending))
+            smooth = pending[[not _jumps(answer[:some], after, least).any() for after in each]]
+            self.way[smooth] = way
+            columns[smooth] = False
         self.way[columns] = 0
-
-    def _jumps_by_column(
-        self, model: Model, rows: FloatArray, answer: FloatArray, pending: IntArray, way: int, least: float
-    ) -> BoolArray:
-        tried = [self._by(rows, way * (np.arange(rows.shape[1]) == j), _TRIED_STEP) for j in pending]
-        if not tried:
-            return np.empty(0, dtype=bool)
-        after = np.split(model.answers(np.concatenate(tried)), len(pending))
-        return np.array([_jumps(answer, each, least).any() for each in after])
 
     def moved(self, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Some rows of ``Z`` with jitter; a missing value stays missing."""

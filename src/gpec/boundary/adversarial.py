@@ -92,7 +92,10 @@ class AdversarialSampler(Sampler):
         _require_gradients(model, Z)
         rows_before = model.n_rows
         rng = stream(seed, "attacked rows")
-        inspected = Z[rng.permutation(len(Z))[: self._n_inspected_rows(model, Z)]]
+        model.labels(Z[:_FIRST_ROWS])
+        # enough to find every class among them, unless a class is rare
+        enough = max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2))
+        inspected = Z[rng.permutation(len(Z))[:enough]]
         chosen, label, sign = self._plan(model, model.labels(inspected), rng)
         rows = inspected[chosen]
         attacked = AttackedModule(model, *self._bounds(model, Z))
@@ -122,11 +125,6 @@ class AdversarialSampler(Sampler):
         points.add(*bisect(model, *pairs, search_scale, stream(seed, "attack search")))
         _require_enough(model, points, report)
         return replace(points.sample(), n_model_rows=model.n_rows - rows_before + attacked.n_rows, attacks=report)
-
-    def _n_inspected_rows(self, model: Model, Z: FloatArray) -> int:
-        """Number of rows that is enough to find every class among them, unless a class is rare."""
-        model.labels(Z[:_FIRST_ROWS])
-        return min(len(Z), max(20_000, 20 * (self.n_untargeted + self.n_targeted) * int(model.n_classes or 2)))
 
     def _plan(self, model: Model, labels: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray, FloatArray]:
         """Rows to attack, the class whose boundary is sampled, and the direction: towards it (+1) or away (-1)."""

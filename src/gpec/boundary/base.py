@@ -91,7 +91,9 @@ class BoundarySample:
     @classmethod
     def from_points(cls, points: Any) -> BoundarySample:
         """Points on the boundary of two classes or on a level set, which are not verified; NaN is a missing value."""
-        points = _numbers_or_missing(points)
+        missing = np.asarray(pd.isna(points))
+        points = check_finite_array("boundary", np.where(missing, 0.0, points) if missing.any() else points)
+        points[missing] = np.nan
         if points.ndim != 2:
             raise InputError(f"boundary must have 2 dimensions (points, features), got shape {points.shape}.")
         n = len(points)
@@ -176,14 +178,6 @@ def _contradicted(model: Model, sample: BoundarySample) -> IntArray:
     before, beyond = (model.labels(end) for end in sample.ends())
     wrong = before == beyond if model.is_binary else (before != sample.label) | (beyond == sample.label)
     return np.flatnonzero(wrong)
-
-
-def _numbers_or_missing(points: Any) -> FloatArray:
-    """A new array of finite numbers and NaN."""
-    missing = np.asarray(pd.isna(points))
-    known = check_finite_array("boundary", np.where(missing, 0.0, points) if missing.any() else points)
-    known[missing] = np.nan
-    return known
 
 
 _ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name not in ("n_model_rows", "attacks"))

@@ -222,17 +222,8 @@ def _enough_rows(n_boundary: int) -> int:
 
 
 def box_rows(schema: Schema, Z: FloatArray, n_boundary: int, rng: np.random.Generator) -> FloatArray:
-    """Distinct random rows from the bounding box of the data."""
-    return _distinct(_uniform_rows(schema, Z, max(2 * n_boundary, 1_000), rng))
-
-
-def _distinct(Z: FloatArray) -> FloatArray:
-    """Rows without duplicates, whose pairs would give the same points."""
-    return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)
-
-
-def _uniform_rows(schema: Schema, Z: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Random rows from the bounding box; each column has the same fraction of missing values as in the data."""
+    """Distinct random rows from the bounding box; each column has the same fraction of missing values as the data."""
+    count = max(2 * n_boundary, 1_000)
     low, high = np.fmin.reduce(Z), np.fmax.reduce(Z)
     t = rng.random((count, Z.shape[1]))
     rows = np.clip((1 - t) * low + t * high, low, high)  # rounding can leave the range, mainly of a constant column
@@ -242,4 +233,9 @@ def _uniform_rows(schema: Schema, Z: FloatArray, count: int, rng: np.random.Gene
         rows[:, j] = rng.choice(seen[~np.isnan(seen)] if len(seen) > 1 else seen, size=count)
     for j in np.flatnonzero(schema.missing):
         rows[rng.random(count) < np.isnan(Z[:, j]).mean(), j] = np.nan
-    return np.asarray(rows, dtype=np.float64)
+    return _distinct(rows)
+
+
+def _distinct(Z: FloatArray) -> FloatArray:
+    """Rows without duplicates, whose pairs would give the same points."""
+    return np.asarray(Z[~pd.DataFrame(Z).duplicated().to_numpy()], dtype=np.float64)

@@ -120,13 +120,6 @@ def marker_of(column: pd.Series[Any]) -> str:
     return word if word in MARKERS else "nan"
 
 
-def missing_value(name: str, row: int, column_name: str) -> InputError:
-    return InputError(
-        f"{name} has a missing value in row {row}, column '{column_name}', which had none in the rows given to fit, so "
-        "the model may not support it; impute it, or fit again with rows where it is missing."
-    ).at(f" row {row},")
-
-
 def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: Any, *, is_frame: bool) -> list[int]:
     """Indices of the categorical columns: those chosen, and in a DataFrame those that are not numbers."""
     automatic = [j for j, column in enumerate(columns) if is_frame and _is_category(column)]
@@ -144,7 +137,11 @@ def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: 
             )
         indices = []
     else:
-        named = _chosen_columns(chosen, names)
+        wanted = np.asarray(list(chosen), dtype=object)
+        if wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
+            named = [j for j, value in enumerate(wanted) if value]
+        else:
+            named = [column_of("categorical_features", value, names) for value in wanted]
         for j in named:
             if is_date(columns[j].dtype):
                 raise InputError(
@@ -170,10 +167,3 @@ def _is_category(column: pd.Series[Any]) -> bool:
         or pd.api.types.is_bool_dtype(column.dtype)
         or pd.api.types.is_string_dtype(column.dtype)
     )
-
-
-def _chosen_columns(chosen: Any, names: tuple[str, ...]) -> list[int]:
-    wanted = np.asarray(list(chosen), dtype=object)
-    if wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
-        return [j for j, value in enumerate(wanted) if value]
-    return [column_of("categorical_features", value, names) for value in wanted]

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from gpec.errors import InputError, MissingExtraError
-from gpec.typing import BoolArray
 
 _NOT_A_DATE = np.iinfo(np.int64).min
 
@@ -75,7 +74,8 @@ def _series(polars: Any, label: str, column: pd.Series[Any], type_name: str) -> 
         dtype = getattr(polars, type_name)
         if type_name == "Enum":
             dtype = polars.Enum(column.cat.categories.to_list())
-        return polars.Series(label, _or_none(column, absent), dtype=dtype)
+        known = [None if missing else value for value, missing in zip(column.tolist(), absent.tolist(), strict=True)]
+        return polars.Series(label, known, dtype=dtype)
     if type_name in ("Date", "Datetime", "Duration"):
         zone = getattr(column.dtype, "tz", None)
         naive = column if zone is None else column.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -92,7 +92,3 @@ def _series(polars: Any, label: str, column: pd.Series[Any], type_name: str) -> 
         return series
     narrow = series.cast(dtype, strict=False)  # the column's own type, if it represents these numbers exactly
     return narrow if narrow.cast(polars.Float64).equals(series) else series
-
-
-def _or_none(column: pd.Series[Any], absent: BoolArray) -> list[Any]:
-    return [None if is_missing else value for value, is_missing in zip(column.tolist(), absent.tolist(), strict=True)]

@@ -32,7 +32,12 @@ def column_moments(Z: FloatArray, *, robust: bool = False) -> tuple[FloatArray, 
                 low, high = np.partition(known, (tail, len(known) - 1 - tail))[[tail, len(known) - 1 - tail]]
                 if low < high:
                     known = np.clip(known, low, high)
-            center[j], scale[j] = _moments(known)
+            unit = np.abs(known).max() or 1.0  # squares of raw values can overflow or underflow
+            reduced = known / unit
+            spread = reduced.std()
+            with np.errstate(over="ignore"):
+                varies = np.ptp(known) > 0 and spread > 10 * np.finfo(float).eps
+            center[j], scale[j] = reduced.mean() * unit, spread * unit if varies else 1.0
     return center, scale
 
 
@@ -44,12 +49,3 @@ def mismatch_scale(counts: npt.NDArray[Any]) -> float:
     share = counts / counts.sum()
     mismatch = 1.0 - float(share @ share)  # probability that two rows differ
     return math.sqrt(2.0 / mismatch) if mismatch > 0 else 1.0
-
-
-def _moments(column: FloatArray) -> tuple[float, float]:
-    unit = np.abs(column).max() or 1.0  # squares of raw values can overflow or underflow
-    reduced = column / unit
-    spread = reduced.std()
-    with np.errstate(over="ignore"):
-        varies = np.ptp(column) > 0 and spread > 10 * np.finfo(float).eps
-    return float(reduced.mean() * unit), float(spread * unit) if varies else 1.0

@@ -21,7 +21,6 @@ from gpec.data._columns import (
     categorical_columns,
     is_nullable,
     marker_of,
-    missing_value,
     not_a_category,
     nullable,
     numbers,
@@ -250,7 +249,10 @@ class Schema:
         new = np.isnan(Z) & ~self.missing
         if new.any():
             row, j = np.argwhere(new)[0]
-            raise missing_value(name, int(row), self.names[j])
+            raise InputError(
+                f"{name} has a missing value in row {row}, column '{self.names[j]}', which had none in the rows given "
+                "to fit, so the model may not support it; impute it, or fit again with rows where it is missing."
+            ).at(f" row {row},")
 
     def _codes(self, column: Any, j: int, name: str) -> FloatArray:
         categories = self.categories[j]

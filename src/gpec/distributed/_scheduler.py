@@ -29,7 +29,10 @@ def running_on(scheduler: Any) -> Iterator[Any]:
     except ImportError as error:
         raise MissingExtraError('Explaining a folder of files needs dask: pip install "gpec[dask]".') from error
     if scheduler is None:
-        yield _current_client() or "synchronous"
+        client: Any = "synchronous"
+        with suppress(ValueError):  # there is none
+            client = distributed.default_client()
+        yield client
     elif isinstance(scheduler, distributed.Client) or (isinstance(scheduler, str) and scheduler in _LOCAL):
         yield scheduler
     elif isinstance(scheduler, str) and ":" in scheduler:
@@ -68,7 +71,8 @@ def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["
 def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
     import distributed
 
-    address, futures, lost = _address(client), [], False
+    address = str(client.scheduler.address) if client.scheduler is not None else "its address"
+    futures, lost = [], False
     counts: dict[str, Counts] = {}
     try:
         futures = client.map(_explain_there, jobs, task=send(client, task), pure=False)
@@ -116,16 +120,3 @@ def _close(client: Any) -> None:
 def _explain_there(job: Job, task: ExplainTask) -> Counts:
     with picklable_errors():
         return explain_file(task, job)
-
-
-def _current_client() -> Any:
-    import distributed
-
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
-
-
-def _address(client: Any) -> str:
-    return str(client.scheduler.address) if client.scheduler is not None else "its address"

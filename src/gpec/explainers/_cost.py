@@ -22,7 +22,10 @@ def warn_if_long(
     is_long = is_long if seconds is None else seconds > LONG
     if is_long:
         message = f"Explaining {n:,} rows with {explainer} takes {in_words(model_rows, seconds)}; {remedy}."
-        warnings.warn(message, SlowExplainerWarning, stacklevel=_outside())
+        level, frame = 2, sys._getframe(1)  # of the line that called the package
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gpec":
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, SlowExplainerWarning, stacklevel=level)
     return is_long
 
 
@@ -37,11 +40,3 @@ def in_words(model_rows: float | None, seconds: float | None) -> str:
     if seconds is not None:
         parts.append(f"about {seconds / 60:,.0f} min" if seconds >= 90 else f"about {seconds:.0f} s")
     return ", ".join(parts)
-
-
-def _outside() -> int:
-    """The ``stacklevel`` of the line that called the package."""
-    level, frame = 2, sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gpec":
-        level, frame = level + 1, frame.f_back
-    return level

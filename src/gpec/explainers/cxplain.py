@@ -177,20 +177,17 @@ class CXPlain(Explainer):
     def _build(self, missing: BoolArray) -> None:
         """Make the networks; ``missing`` marks the columns with missing values."""
         self._missing = np.asarray(missing, dtype=bool)
-        self._architecture = self._make_architecture()
-        self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
-
-    def _make_architecture(self) -> Architecture:
-        outputs = self.model_.n_outputs
+        schema, outputs = self.model_.schema, self.model_.n_outputs
         if self.image_shape is None:
             hidden = 64 if isinstance(self.hidden, str) else int(self.hidden)
-            schema = self.model_.schema
             n_inputs = len(schema.continuous) + sum(len(names) for names in schema.categories.values())
             n_inputs += int(self._missing[schema.continuous].sum())
-            return MLP(n_inputs, self._n_parts, outputs, hidden)
-        c, h, w = (int(size) for size in self.image_shape)
-        hidden = 8 if isinstance(self.hidden, str) else int(self.hidden)
-        return UNet((c, h, w), _patch_side(self.image_shape, self.patch), outputs, hidden)
+            self._architecture: Architecture = MLP(n_inputs, self._n_parts, outputs, hidden)
+        else:
+            c, h, w = (int(size) for size in self.image_shape)
+            hidden = 8 if isinstance(self.hidden, str) else int(self.hidden)
+            self._architecture = UNet((c, h, w), _patch_side(self.image_shape, self.patch), outputs, hidden)
+        self.rows_at_once = self._architecture.rows_at_once(self.n_estimators)
 
     def _inputs(self, Z: FloatArray) -> FloatArray:
         """Standardised numbers, a 0/1 column for each category, and one for each number that can be missing."""

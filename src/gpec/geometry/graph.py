@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from sklearn.cluster import kmeans_plusplus
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
@@ -260,10 +260,9 @@ def _neighbor_graph(points: FloatArray, k: int) -> csr_array:
     J = len(points)
     if k == 0:
         return csr_array((J, J), dtype=np.float64)
-    lengths, others = NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
+    edges = csr_array(kneighbors_graph(points, k, mode="distance"))
     # Distances of nearly equal points can round to 0, which csgraph treats as no edge.
-    lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
-    edges = csr_array((lengths.ravel(), others.ravel(), np.arange(0, J * k + 1, k)), shape=(J, J))
+    edges.data = np.maximum(edges.data, np.finfo(np.float64).tiny)
     return csr_array(edges.maximum(edges.T))
 
 

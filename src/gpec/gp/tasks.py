@@ -93,7 +93,11 @@ class TaskPosterior(ExactPosterior):
         self._gram = Gram(kernel, Rows.of(rows), None) if gram is None else gram
         varies = parameters.scale > 0
         self._T = np.where(np.outer(varies, varies), tasks.mixed, np.eye(len(varies)))
-        parts = _linked(self._T)
+        # groups of features that depend on each other, directly or through others; first all independent features
+        _, label = connected_components(self._T != 0, directed=False)
+        alone = np.bincount(label)[label] == 1
+        groups = [np.flatnonzero(alone), *(np.flatnonzero(label == part) for part in np.unique(label[~alone]))]
+        parts = [part for part in groups if len(part)]
         super().__init__(kernel, self._gram.rows, Y, U, parameters, grams=[(part, self._gram) for part in parts])
         for part in parts:
             if self._dependent(part):  # noise of one feature makes the others uncertain
@@ -282,11 +286,3 @@ def _learn_tasks(task_kernel: Any, T: FloatArray | None, evidence: JointEvidence
     if found - independent <= learned.penalty:
         weight, found = 0.0, independent
     return Tasks(learned.matrix, weight, found, independent)
-
-
-def _linked(T: FloatArray) -> list[IntArray]:
-    """Groups of features that depend on each other, directly or through others; first all independent features."""
-    _, label = connected_components(T != 0, directed=False)
-    alone = np.bincount(label)[label] == 1
-    parts = [np.flatnonzero(alone), *(np.flatnonzero(label == part) for part in np.unique(label[~alone]))]
-    return [part for part in parts if len(part)]
