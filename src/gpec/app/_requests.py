@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
-from dash import ctx
+from dash import ALL, Input, Output, State, ctx
 from dash.exceptions import PreventUpdate
 from flask import abort, g, request
 
@@ -90,9 +90,17 @@ def taking_turns() -> Iterator[None]:
 
 
 def callback(
-    app: Any, *places: Any, sorry: Callable[[str], Any] | None = None, **options: Any
+    app: Any, outputs: str, inputs: str, state: str = "", *, sorry: Callable[[str], Any] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Connect a callback; ``sorry`` makes its answer from the sentence of an error, else the answer is status 500."""
+    """Connect a callback; its places are named by part and property, ``"file.options file.value"``, "pick" all buttons.
+
+    ``sorry`` makes its answer from the sentence of an error, else the answer is status 500.
+    """
+    places = [
+        kind({"pick": ALL} if part == "pick" else part, of_part)
+        for kind, names in ((Output, outputs), (Input, inputs), (State, state))
+        for part, _, of_part in (name.partition(".") for name in names.split())
+    ]
 
     def connect(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dash import Input, Output, State, dcc, html, no_update
+from dash import Input, Output, dcc, html, no_update
 from flask import abort
 
 from gpec._numbers import number, share_text
@@ -91,14 +91,7 @@ def connect(app: Any) -> None:
             Input(dial.name, "value"),
         )
 
-    @callback(
-        app,
-        Output("model", "options"),
-        Output("model", "value"),
-        Output("feature", "options"),
-        Input("dataset", "value"),
-        State("model", "value"),
-    )
+    @callback(app, "model.options model.value feature.options", "dataset.value", "model.value")
     def furnish(name: Any, model: Any) -> Any:
         dataset, model = load_dataset(one_of(name, DATASETS)), one_of(model, MODELS)
         features = [{"label": title, "value": j} for j, title in enumerate(dataset.names)]
@@ -108,15 +101,9 @@ def connect(app: Any) -> None:
 
     @callback(
         app,
-        Output("added", "data"),
-        Output("clicked", "data"),
-        Output("surface", "clickData"),
-        Input("dataset", "value"),
-        Input("surface", "clickData"),
-        Input("undo", "n_clicks"),
-        Input("clear", "n_clicks"),
-        State("mode", "value"),
-        State("added", "data"),
+        "added.data clicked.data surface.clickData",
+        "dataset.value surface.clickData undo.n_clicks clear.n_clicks",
+        "mode.value added.data",
         prevent_initial_call=True,
     )
     def remember(_: Any, click: Any, __: Any, ___: Any, mode: Any, added: Any) -> Any:
@@ -135,18 +122,13 @@ def connect(app: Any) -> None:
             return [*added, point][: MOST_ADDED + 1], point, None  # one more, about which there is a sentence
         return no_update, point, None
 
+    sliders = " ".join(f"{dial.name}.value" for dial in SLIDERS)
+
     @callback(
         app,
-        Output("surface", "figure"),
-        Output("numbers", "children"),
-        Output("note", "children"),
-        Output("last", "data"),
-        *(Input(name, "value") for name in ("dataset", "model", "meaning", "feature")),
-        *(Input(dial.name, "value") for dial in SLIDERS),
-        Input("added", "data"),
-        Input("clicked", "data"),
-        State("hold", "value"),
-        State("last", "data"),
+        "surface.figure numbers.children note.children last.data",
+        f"dataset.value model.value meaning.value feature.value {sliders} added.data clicked.data",
+        "hold.value last.data",
         sorry=lambda text: (no_update, no_update, text, no_update),
     )
     def draw(dataset: Any, model: Any, meaning: Any, feature: Any, *others: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import ALL, Input, Output, State, dcc, html, no_update
+from dash import dcc, html, no_update
 from flask import abort
 
 from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
@@ -32,71 +32,38 @@ _INVITATION = (
 def layout(files: list[tuple[str, str]]) -> Any:
     """The parts of the page; ``files`` are keys and names of those already open."""
     options = [{"label": name, "value": key} for key, name in files]
-    start = files[0][0] if files else None
+    invitation = html.Span(["Drop a file or ", html.B("choose one"), f" (up to {LARGEST_UPLOAD >> 20} MB)"])
+    upload = dcc.Upload(invitation, id="upload", max_size=LARGEST_UPLOAD, className="upload")
+    file = drop_down(options, files[0][0] if files else None, "file", placeholder="No file is open")
+    search = dcc.Input(
+        id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2, maxLength=_LONGEST_SEARCH
+    )
+    output = html.Div(drop_down(_SINGLE, 0, "output"), id="outputs")
+    earlier, later = (html.Button(word, id=word.lower(), className="quiet") for word in ("Earlier", "Later"))
+    turning = html.Div([earlier, html.Span(id="page-number"), later], className="strip", id="turning")
     return html.Div(
         [
             html.P(_INVITATION, className="introduction"),
-            html.Div(
-                [
-                    dcc.Upload(
-                        html.Span(["Drop a file or ", html.B("choose one"), f" (up to {LARGEST_UPLOAD >> 20} MB)"]),
-                        id="upload",
-                        max_size=LARGEST_UPLOAD,
-                        className="upload",
-                    ),
-                    drop_down(options, start, "file", placeholder="No file is open"),
-                ],
-                className="opening",
-            ),
+            html.Div([upload, file], className="opening"),
             html.P(id="file-note", className="note", role="alert"),
             html.Div(id="file-about"),
-            html.Div(
-                [
-                    dcc.Input(id="search", type="text", placeholder="Search rows: a name, age=42, …", debounce=0.2,
-                              maxLength=_LONGEST_SEARCH),
-                    drop_down(ORDERS, "least", "order"),
-                    html.Div(drop_down(_SINGLE, 0, "output"), id="outputs"),
-                ],
-                className="filters", id="filters",
-            ),
-            html.Div(
-                [
-                    html.Div(
-                        [
-                            html.Div(id="rows"),
-                            html.Div(
-                                [
-                                    html.Button("Earlier", id="earlier", className="quiet"),
-                                    html.Span(id="page-number"),
-                                    html.Button("Later", id="later", className="quiet"),
-                                ],
-                                className="strip", id="turning",
-                            ),
-                        ],
-                    ),
-                    html.Div(id="comparison"),
-                ],
-                className="reading",
-            ),
+            html.Div([search, drop_down(ORDERS, "least", "order"), output], className="filters", id="filters"),
+            html.Div([html.Div([html.Div(id="rows"), turning]), html.Div(id="comparison")], className="reading"),
             dcc.Store(id="picked", data=[]),
             dcc.Store(id="start", data=0),
         ]
-    )  # fmt: skip
+    )
 
 
 def connect(app: Any, cache: FileCache) -> None:
     """Connect the page's callbacks."""
-    filters = [Input(name, "value") for name in ("file", "output", "search", "order")]
+    filters = "file.value output.value search.value order.value"
 
     @callback(
         app,
-        Output("file", "options"),
-        Output("file", "value"),
-        Output("file-note", "children"),
-        Output("upload", "contents"),
-        Input("upload", "contents"),
-        State("upload", "filename"),
-        State("file", "options"),
+        "file.options file.value file-note.children upload.contents",
+        "upload.contents",
+        "upload.filename file.options",
         prevent_initial_call=True,
         sorry=lambda error: (no_update, no_update, error, None),
     )
@@ -112,13 +79,8 @@ def connect(app: Any, cache: FileCache) -> None:
 
     @callback(
         app,
-        Output("file-about", "children"),
-        Output("output", "options"),
-        Output("output", "value"),
-        Output("outputs", "hidden"),
-        Output("filters", "hidden"),
-        Output("filters", "className"),
-        Input("file", "value"),
+        "file-about.children output.options output.value outputs.hidden filters.hidden filters.className",
+        "file.value",
         sorry=lambda error: (_note(error), *_NO_FILTERS),
     )
     def show(key: Any) -> Any:
@@ -129,14 +91,7 @@ def connect(app: Any, cache: FileCache) -> None:
         look = "filters" if file.has_intervals else "filters unjudged"
         return about(file), classes or _SINGLE, 0, not classes, False, look
 
-    @callback(
-        app,
-        Output("start", "data"),
-        *filters,
-        Input("earlier", "n_clicks"),
-        Input("later", "n_clicks"),
-        State("start", "data"),
-    )
+    @callback(app, "start.data", f"{filters} earlier.n_clicks later.n_clicks", "start.data")
     def turn(*given: Any) -> int:
         start = whole(given[-1] or 0, _MOST)
         step = {"earlier": -PAGE, "later": PAGE}.get(str(triggered()[0]))
@@ -144,14 +99,8 @@ def connect(app: Any, cache: FileCache) -> None:
 
     @callback(
         app,
-        Output("rows", "children"),
-        Output("page-number", "children"),
-        Output("earlier", "disabled"),
-        Output("later", "disabled"),
-        Output("turning", "hidden"),
-        *filters,
-        Input("start", "data"),
-        Input("picked", "data"),
+        "rows.children page-number.children earlier.disabled later.disabled turning.hidden",
+        f"{filters} start.data picked.data",
         sorry=lambda error: (_note(error), *_NO_PAGES),
     )
     def list_rows(key: Any, output: Any, words: Any, order: Any, start: Any, picked: Any) -> Any:
@@ -168,14 +117,7 @@ def connect(app: Any, cache: FileCache) -> None:
         last = start + PAGE >= len(found)
         return rows_table(file, output, here, picked), where, start == 0, last, False
 
-    @callback(
-        app,
-        Output("picked", "data"),
-        Input("file", "value"),
-        Input({"pick": ALL}, "n_clicks"),
-        State("picked", "data"),
-        prevent_initial_call=True,
-    )
+    @callback(app, "picked.data", "file.value pick.n_clicks", "picked.data", prevent_initial_call=True)
     def pick(_: Any, clicks: Any, picked: Any) -> Any:
         button, clicked = triggered()
         if not isinstance(button, dict):
@@ -185,14 +127,7 @@ def connect(app: Any, cache: FileCache) -> None:
         row, picked = whole(button.get("pick"), _MOST), _rows(picked)
         return [other for other in picked if other != row] if row in picked else [*picked, row][-MOST_COMPARED:]
 
-    @callback(
-        app,
-        Output("comparison", "children"),
-        Input("picked", "data"),
-        Input("output", "value"),
-        State("file", "value"),
-        sorry=_note,
-    )
+    @callback(app, "comparison.children", "picked.data output.value", "file.value", sorry=_note)
     def compare(picked: Any, output: Any, key: Any) -> Any:
         if key is None:
             return []
