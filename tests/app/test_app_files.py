@@ -11,10 +11,9 @@ from archive_helpers import FIRST_LINE, document, sealed
 from explanation_helpers import CLASSES, explanation
 from gpec._numbers import number
 from gpec.app import _files
-from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._drawing import plain
 from gpec.app._files import FileCache, read_file
-from gpec.app._rows import rows_table, selected_rows
+from gpec.app._rows import MOST_COMPARED, compared_features, draw_comparison, rows_table, selected_rows, table
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.similar import MeasurementError
 

@@ -41,30 +41,18 @@ _SHOWN = (
 
 def layout() -> Any:
     """The parts of the playground."""
-    return html.Div(
-        [
-            html.P(_INTRODUCTION, className="introduction"),
-            html.Div(
-                [
-                    html.Div([_map(), _under()], className="stage"),
-                    html.Div(id="numbers", className="numbers"),
-                    html.Div([html.H2("Settings"), *choices(), *dials()], className="settings"),
-                ],
-                className="playground",
-            ),
-            dcc.Store(id="added", data=[]),
-            dcc.Store(id="clicked"),
-            dcc.Store(id="last"),
-        ]
-    )
+    introduction = html.P(_INTRODUCTION, className="introduction")
+    stage = html.Div([_map(), _under()], className="stage")
+    beside = html.Div(id="numbers", className="numbers")
+    settings = html.Div([html.H2("Settings"), *choices(), *dials()], className="settings")
+    stores = [dcc.Store(id="added", data=[]), dcc.Store(id="clicked"), dcc.Store(id="last")]
+    return html.Div([introduction, html.Div([stage, beside, settings], className="playground"), *stores])
 
 
 def _map() -> Any:
     modes = {BALL: "look at the point", ADD: "add an explained row"}
-    click = [
-        html.Span("A click on the map means:", className="label"),
-        dcc.RadioItems(modes, BALL, id="mode", inline=True),
-    ]
+    question = html.Span("A click on the map means:", className="label")
+    click = [question, dcc.RadioItems(modes, BALL, id="mode", inline=True)]
     graph = dcc.Graph(id="surface", responsive=True, config={"displayModeBar": False, "scrollZoom": False})
     return html.Div([html.Div(click, className="strip"), html.Div(graph, className="surface")], className="map")
 
@@ -192,9 +180,5 @@ def numbers(surface: Surface, reading: Reading | None, feature: int, median: flo
 
 
 def _list(entries: list[tuple[str, str, str, str]]) -> Any:
-    return html.Dl(
-        [
-            html.Div([html.Dt(title), html.Dd([html.Span(value, id=name), html.Small(beside)])])
-            for title, value, beside, name in entries
-        ]
-    )
+    values = [(title, html.Dd([html.Span(value, id=name), html.Small(more)])) for title, value, more, name in entries]
+    return html.Dl([html.Div([html.Dt(title), value]) for title, value in values])

@@ -7,11 +7,10 @@ from typing import Any
 from dash import dcc, html, no_update
 from flask import abort
 
-from gpec.app._compare import MOST_COMPARED, compared_features, draw_comparison, table
 from gpec.app._controls import drop_down
 from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
 from gpec.app._requests import callback, distinct, one_of, taking_turns, text, triggered, whole
-from gpec.app._rows import ORDERS, PAGE, rows_table, selected_rows
+from gpec.app._rows import MOST_COMPARED, ORDERS, PAGE, rows_table, selected_rows, side_by_side
 
 __all__ = ["connect", "layout"]
 
@@ -136,7 +135,7 @@ def connect(app: Any, cache: FileCache) -> None:
             return _note(f"Choose up to {MOST_COMPARED} rows to see them side by side.", "help")
         file = cache.get(key)
         rows = [whole(row, len(file.labels) - 1) for row in picked]
-        return _side_by_side(file, _class(file, output), rows)
+        return side_by_side(file, _class(file, output), rows)
 
 
 def _option(value: Any) -> dict[str, str]:
@@ -157,23 +156,6 @@ def about(file: OpenFile) -> Any:
     """Facts of the file, and what its intervals promise."""
     facts = html.Dl([html.Div([html.Dt(title), html.Dd(text)]) for title, text in file.facts], className="facts")
     return [*(html.P(text, className="promise") for text in file.statements), facts]
-
-
-def _side_by_side(file: OpenFile, output: int, picked: list[int]) -> Any:
-    rows = file.of_output(output)[0][picked]
-    labels = [file.labels[i] for i in picked]
-    features = compared_features(rows)
-    total = rows.shape[1]
-    note = f"The {len(features)} largest of {total:,} features." if len(features) < total else ""
-    figure = draw_comparison(rows, labels, features)
-    graph = dcc.Graph(id="bars", figure=figure, config={"displayModeBar": False}, responsive=True)
-    framed = html.Div(graph, style={"height": f"{figure.layout.height}px"})
-    return [
-        html.H2("Side by side"),
-        framed,
-        _note(note, "help"),
-        table(rows, labels, features, has_intervals=file.has_intervals),
-    ]
 
 
 def _note(text: str, kind: str = "note") -> Any:
