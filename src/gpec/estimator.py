@@ -151,6 +151,11 @@ class GPEC(BaseEstimator):
         Columns that are switched, never interpolated; "auto" takes category, text and bool columns.
     random_state : int, Generator, RandomState or None
         Seed of everything random; the result does not depend on ``n_jobs``.
+    batch_size : int or None
+        The most rows that one call of the model gets; by default 16,384, and 1,000 for a model on a server. If it is
+        given, or the model is on a server, each distinct row is asked once and its answer kept, ``n_jobs`` calls are
+        under way at a time, and the answers go into a ``checkpoint`` as they come. Of other models that take more than
+        a millisecond a row, calls with the same rows are not repeated.
     n_jobs : int or None
         Threads for blocks of rows, in ``fit`` as in ``explain``; -1 for one on each core. The model is then called from
         several threads at once.
@@ -210,6 +215,7 @@ class GPEC(BaseEstimator):
         threshold: float = 0.5,
         categorical_features: Any = "auto",
         random_state: Any = None,
+        batch_size: int | None = None,
         n_jobs: int | None = None,
         progress: Literal["auto"] | bool = "auto",
     ) -> None:
@@ -238,6 +244,7 @@ class GPEC(BaseEstimator):
         self.threshold = threshold
         self.categorical_features = categorical_features
         self.random_state = random_state
+        self.batch_size = batch_size
         self.n_jobs = n_jobs
         self.progress = progress
 
@@ -267,18 +274,18 @@ class GPEC(BaseEstimator):
             ``explainer``, or ask for ``attribution="posterior"`` later.
         checkpoint : path, optional
             A folder in which blocks of explained rows and the model's answers along the boundary are kept as they are
-            done. If the call is interrupted, the same call goes on from there and gives the same result; ``n_jobs`` and
-            ``progress`` may differ. Settings and rows are checked first, and the model by its answers to some rows;
-            functions and objects of other packages count by their names. A seed that was drawn, because
-            ``random_state`` is None or a generator, is that of the first call. ``diagnostics_["rows_resumed"]`` says
-            what was there. Delete the folder when the call has finished.
+            done. If the call is interrupted, the same call goes on from there and gives the same result;
+            ``batch_size``, ``n_jobs`` and ``progress`` may differ. Settings and rows are checked first, and the model
+            by its answers to some rows; functions and objects of other packages count by their names. A seed that was
+            drawn, because ``random_state`` is None or a generator, is that of the first call.
+            ``diagnostics_["rows_resumed"]`` says what was there. Delete the folder when the call has finished.
         """
         previous = self._forget()
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
         seed = seed_of(settings, checkpoint)
         inputs = check_fit_inputs(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
-        with open_fit_checkpoint(inputs, checkpoint) as cache:
+        with open_fit_checkpoint(inputs, checkpoint) as cache, settings.asking(inputs.context.model, cache):
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
             execution = settings.execution(cache)
@@ -359,7 +366,8 @@ class GPEC(BaseEstimator):
         fitted.require_level(attribution, level)
         Z, labels = fitted.encode(X), row_labels(X)
         clock, rows_before = Clock(), fitted.context.model.n_rows
-        with open_checkpoint(checkpoint, "explain", fitted, Z, {"the kind of attribution": attribution}) as cache:
+        model, more = fitted.context.model, {"the kind of attribution": str(attribution)}
+        with open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache, settings.asking(model, cache):
             execution = settings.execution(cache)
             with clock("explainer"):  # E
                 answer = explain_rows(fitted, Z, execution) if attribution == "explainer" else None
@@ -416,7 +424,8 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
-        with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache:
+        model = fitted.context.model
+        with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache, settings.asking(model, cache):
             calibration = calibrate_on(fitted, Z, given, settings.execution(cache))
         self._fitted = replace(fitted, calibration=calibration)
         return self
@@ -465,9 +474,13 @@ class GPEC(BaseEstimator):
         """
         settings = Settings.of(self.get_params(deep=False))
         if "_fitted" in vars(self):
-            return cost_of_fitted(self._fitted, self.diagnostics_, self._fitted.encode(X), settings.n_jobs)
+            fitted = self._fitted
+            with settings.asking(fitted.context.model), fitted.context.model.asked_anew():
+                return cost_of_fitted(fitted, self.diagnostics_, fitted.encode(X), settings.n_jobs)
         seed = make_seed(deepcopy(settings.random_state))  # a generator must not move on
-        return cost_of_unfitted(check_fit_inputs(self.model, settings, seed, X, None, None, None), settings.n_jobs)
+        inputs = check_fit_inputs(self.model, settings, seed, X, None, None, None)
+        with inputs.context.model.asked_anew():
+            return cost_of_unfitted(inputs, settings.n_jobs)
 
     def sample_boundary(self) -> Self:
         """Sample the decision boundary, or level sets, if ``fit`` did not need it; ``boundary_`` has the points.
@@ -481,8 +494,10 @@ class GPEC(BaseEstimator):
         if fitted.boundary is None:
             context = fitted.context
             sampler = make_sampler(self.boundary, context.schema, context.model.kind)
-            execution = Settings.of(self.get_params(deep=False)).execution()
-            found = sample_boundary(context, sampler, fitted.pool, fitted.model_fingerprint, execution)
+            settings = Settings.of(self.get_params(deep=False))
+            with settings.asking(context.model):
+                pool, known = fitted.pool, fitted.model_fingerprint
+                found = sample_boundary(context, sampler, pool, known, settings.execution())
             self._keep(replace(fitted, boundary=found))
         return self
 
@@ -515,7 +530,8 @@ class GPEC(BaseEstimator):
         """
         fitted = self._require_fitted()
         fitted.require_prediction("refine")
-        execution = Settings.of(self.get_params(deep=False)).execution()
+        settings = Settings.of(self.get_params(deep=False))
+        execution = settings.execution()
         check_count("n", n)
         if target is not None:
             check_positive("target", target)
@@ -523,7 +539,7 @@ class GPEC(BaseEstimator):
         new: list[FloatArray] = []
         model, earlier, clock = fitted.context.model, self.diagnostics_, Clock(self.diagnostics_["seconds"])
         n_rows, n_calls = earlier["model_rows"] - model.n_rows, earlier["model_calls"] - model.n_calls
-        with clock("refine"):
+        with clock("refine"), settings.asking(model):
             rows = fitted.rows(Z, n_jobs=execution.n_jobs)
             before = after = mean_width(fitted, rows, execution)
             while len(new) < n and (target is None or after > target):

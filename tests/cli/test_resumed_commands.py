@@ -16,7 +16,7 @@ FLOATS = [{"name": "rows", "datatype": "FP64", "shape": [-1, 3]}]
 def impatient(monkeypatch):
     """Servers are not waited for; blocks are small, and kept at once."""
 
-    defaults = {"model_name": None, "output": None, "batch_rows": 1_000, "timeout": 10.0, "waits": ()}
+    defaults = {"model_name": None, "output": None, "batch_rows": 1_000, "timeout": 10.0, "patience": 0.1}
     monkeypatch.setattr("gpec.models._remote.RemoteModel.__init__.__kwdefaults__", defaults)
     monkeypatch.setattr("gpec.runtime.checkpoint._SECONDS", 0.0)
     monkeypatch.setattr("gpec.explainers.base._MODEL_ROWS_AT_ONCE", 2_000)

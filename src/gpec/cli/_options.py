@@ -93,7 +93,13 @@ class FitOptions:
     categorical: Annotated[
         list[str] | None, _table(help="A column of numbers that are categories; may be repeated.")
     ] = None
-    jobs: Annotated[int | None, _run(help="Number of threads; -1 for one on each core.")] = None
+    batch_size: Annotated[
+        int | None,
+        _run(min=1, help="Most rows in a call of the model; by default 16,384, and 1,000 for a server."),
+    ] = None
+    jobs: Annotated[
+        int | None, _run(help="Number of threads, and of calls of a server at a time; -1 for one on each core.")
+    ] = None
     progress: Annotated[
         bool | None, _run("--progress/--no-progress", help="Progress bars; by default on a terminal.")
     ] = None

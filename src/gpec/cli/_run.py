@@ -27,7 +27,7 @@ from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
 from gpec.models import load_model
 from gpec.models._trial import try_in_child
-from gpec.runtime.checkpoint import IDENTITY, is_begun, write_identity
+from gpec.runtime.checkpoint import IDENTITY, has_results, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
 _WORK = "the command line"
@@ -152,7 +152,8 @@ class CommandRun:
 
     def _tuned(self, g: GPEC) -> GPEC:
         progress = "auto" if self.options.progress is None else self.options.progress
-        tuned: GPEC = g.set_params(n_jobs=self.options.jobs, progress=progress)
+        o = self.options
+        tuned: GPEC = g.set_params(batch_size=o.batch_size, n_jobs=o.jobs, progress=progress)
         return tuned
 
 
@@ -184,7 +185,7 @@ def _working_in(folder: Path, *, restart: bool, keep: bool) -> Iterator[None]:
 
 
 def _has_work(folder: Path) -> bool:
-    return any(folder.glob("fit-*.gpec")) or any(folder.glob("*/blocks-*.gpec"))
+    return any(folder.glob("fit-*.gpec")) or any(has_results(folder / part) for part in _PARTS)
 
 
 def _remove(folder: Path) -> None:

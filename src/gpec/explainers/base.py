@@ -123,7 +123,8 @@ class Explainer(BaseEstimator, ABC):
         if not hasattr(self, "seed_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(model, X) first.")
         Z = self.model_.schema.encode(X)
-        return self.explain(Z, seed=self.seed_, execution=Execution(n_jobs)).squeeze_single_output()
+        with self.model_.during(None, n_jobs):
+            return self.explain(Z, seed=self.seed_, execution=Execution(n_jobs)).squeeze_single_output()
 
     @abstractmethod
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
@@ -157,7 +158,7 @@ class Explainer(BaseEstimator, ABC):
         alone = self._is_alone
         function, n_jobs = on_cluster(
             partial(self._explain_block, Z, seed, run),
-            1 if alone else execution.n_jobs,
+            1 if alone or self.model_.asked_by_row else execution.n_jobs,
             alone=alone,
             model=self.model_.user_model,
             explainer=self,
@@ -197,7 +198,9 @@ class Explainer(BaseEstimator, ABC):
         return not self.threads or is_module(self.model_.user_model)
 
     def n_workers(self, n: int, model_rows: int | None, n_jobs: int | None) -> int:
-        """How many threads explain ``n`` rows that need so many model rows."""
+        """How many threads explain ``n`` rows that need so many model rows, or ask the model for them."""
+        if self.model_.asked_by_row:
+            return n_workers(n_jobs, (model_rows or 0) / self.model_.rows_at_once)
         return 1 if self._is_alone else n_workers(n_jobs, n / self._block_size(n, model_rows))
 
     def model_rows(self, Z: FloatArray) -> int | None:

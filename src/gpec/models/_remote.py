@@ -2,7 +2,8 @@
 
 The client is the standard library's ``http.client``. The protocol needs only two kinds of JSON requests and a
 connection that stays open, so no package has to be installed. Redirects and proxies are not followed. The server is
-not trusted: the size, the time, and the shape of its answers are limited.
+not trusted: the size, the time, and the shape of its answers are limited. One that is busy, late or away is asked again
+for a while.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import http.client
 import io
 import json
 import re
-import threading
+import secrets
 import time
 import weakref
+from email.utils import parsedate_to_datetime
 from functools import partial
+from itertools import count
 from math import prod
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -41,15 +44,18 @@ _LARGEST = 2**20  # bytes of an answer, besides those of its values
 _BYTES_OF_VALUE = 64  # of a number in JSON, with blanks
 _MOST_VALUES = 1_000  # of a row, while it is not known how many there are
 _PIECE = 2**16
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before a request is repeated, unless the server says more
+_FIRST_TRIES = 4  # of the first request: the address may be wrong
+_JITTER = secrets.SystemRandom()  # so that many clients do not come back together
 _DEFAULT_INPUT = TensorSpec("input-0", np.float64, 2)  # for servers that do not state their inputs
 
 
 class RemoteModel:
     """A function ``X -> (n, classes)`` that calls a model server.
 
-    Rows are sent as one tensor ``[n, d]``, or as one tensor for each column, as stated in the server's metadata, in
-    blocks of ``batch_rows``. If the connection breaks or the server is busy, the request is repeated after a longer
-    and longer wait.
+    Rows are sent as one tensor ``[n, d]``, or as one tensor for each column, as stated in the server's metadata. If the
+    connection breaks, or the server is busy (status 429, 502, 503, 504) or late, the request is repeated after a longer
+    and longer wait, at least as long as its Retry-After says. Any other answer is an error at once.
 
     Parameters
     ----------
@@ -61,11 +67,11 @@ class RemoteModel:
     output : str, optional
         The output tensor with the probabilities or values; by default it is found by name and type.
     batch_rows : int
-        Largest number of rows in one request.
+        Largest number of rows in one request, except in :meth:`ask`.
     timeout : float
-        Seconds that one request may take, with all its repetitions.
-    waits : tuple of float
-        Seconds to wait before each repetition.
+        Seconds that one try of a request may take.
+    patience : float
+        Seconds that a request may take with all its repetitions.
 
     Attributes
     ----------
@@ -81,7 +87,7 @@ class RemoteModel:
         output: str | None = None,
         batch_rows: int = 1_000,
         timeout: float = 30.0,
-        waits: tuple[float, ...] = (0.1, 0.4, 1.2),
+        patience: float = 120.0,
     ) -> None:
         self._secure, self._host, self._port, path, self._headers = _parse(address)
         scheme, default = ("https", 443) if self._secure else ("http", 80)
@@ -89,10 +95,10 @@ class RemoteModel:
         origin = f"{scheme}://{host}" + (f":{self._port}" if self._port != default else "")
         self._path = _model_path(path, model_name, f"{origin}{path}")
         self.address = f"{origin}{self._path}"
-        self._batch_rows, self._timeout, self._waits = batch_rows, timeout, waits
-        self._local = threading.local()  # a connection for each thread
+        self.batch_rows, self._timeout, self._patience = batch_rows, timeout, patience
+        self._idle: list[_Connection] = []  # open, and not used by any thread
         try:
-            metadata = self._request("GET", self._path, None, _LARGEST)
+            metadata = self._request("GET", self._path, None, _LARGEST, _FIRST_TRIES)
             self._inputs = [_spec(tensor) for tensor in metadata.get("inputs") or []] or [_DEFAULT_INPUT]
             outputs = metadata.get("outputs") or []
             known = [_spec(tensor) for tensor in outputs]
@@ -113,8 +119,12 @@ class RemoteModel:
     def __call__(self, rows: Any) -> npt.NDArray[Any]:
         given = list(tensors(rows, self._inputs))
         n = len(given[0][1])
-        blocks = [slice(start, start + self._batch_rows) for start in range(0, n, self._batch_rows)]
+        blocks = [slice(start, start + self.batch_rows) for start in range(0, n, self.batch_rows)]
         return np.concatenate([self._infer([(spec, values[block]) for spec, values in given]) for block in blocks])
+
+    def ask(self, rows: Any) -> npt.NDArray[Any]:
+        """The answers to all rows by one request."""
+        return self._infer(list(tensors(rows, self._inputs)))
 
     def _infer(self, given: list[tuple[TensorSpec, npt.NDArray[Any]]]) -> npt.NDArray[Any]:
         request: dict[str, Any] = {"inputs": [_tensor(spec, values) for spec, values in given]}
@@ -138,52 +148,60 @@ class RemoteModel:
         self._width = width
         return values.reshape(n, -1) if values.ndim > 1 else values
 
-    def _request(self, method: str, path: str, body: bytes | None, limit: int) -> Any:
-        """The server's answer of at most ``limit`` bytes to one request, which is repeated if it fails."""
-        deadline = Deadline(self._timeout)
-        for tries, wait in enumerate((*self._waits, None), start=1):
+    def _request(self, method: str, path: str, body: bytes | None, limit: int, most: int | None = None) -> Any:
+        """The server's answer of at most ``limit`` bytes to one request, tried ``most`` times, or for some time."""
+        end, wait, seconds = Deadline(self._patience), _FIRST_WAIT, self._timeout
+        for tries in count(1):
+            asked, cause = 0.0, None
             try:
-                status, content = self._send(method, path, body, limit, deadline)
-                if status not in _RETRIED or wait is None:
+                seconds = min(self._timeout, end.left())
+                status, content, header = self._send(method, path, body, limit, Deadline(seconds))
+                if status not in _RETRIED:
                     return self._read(status, content)
-                time.sleep(min(wait, deadline.left()))
+                asked = _seconds_to_wait(header)
+                reason = f"status {status}" + (f", try again in {asked:,.0f} s" if asked else "")
+                reason += f": {words}" if (words := _shown(_error_text(content))) else ""
             except (OSError, http.client.HTTPException) as error:
-                self._close()
-                late = isinstance(error, TimeoutError)
-                if wait is None or late:
-                    reason = f"timed out after {self._timeout:g} s" if late else _shown(str(error) or repr(error))
-                    raise ConnectionError(f"{self.address} did not answer {tries} tries ({reason})") from error
-                time.sleep(wait)
+                cause = error
+                late = f"timed out after {seconds:.3g} s; fewer rows in a call, batch_size, take less time"
+                reason = late if isinstance(error, TimeoutError) else _shown(str(error) or repr(error))
+            pause = max(asked, wait * _JITTER.uniform(0.5, 1.0))
+            if tries == most or not end.allows(pause):
+                raise ConnectionError(
+                    f"{self.address} did not answer {tries} tries within {self._patience:g} s ({reason})"
+                ) from cause
+            time.sleep(pause)
+            wait = min(2 * wait, _LONGEST_WAIT)
         raise AssertionError  # the last try returns or raises
 
     def _send(
         self, method: str, path: str, body: bytes | None, limit: int, deadline: Deadline
-    ) -> tuple[int, bytes | bytearray]:
-        if getattr(self._local, "handle", None) is None:
+    ) -> tuple[int, bytes | bytearray, str | None]:
+        """Status and content of an answer, and when to come again; the connection is kept if all went well."""
+        try:
+            used = self._idle.pop()
+        except IndexError:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._local.handle = _Connection(kind(self._host, self._port))
-        connection = self._local.handle.connection
+            used = _Connection(kind(self._host, self._port))
+        connection = used.connection
         connection.timeout = deadline.left()
         if connection.sock is None:
             connection.connect()
         connection.sock.settimeout(deadline.left())
-        connection.response_class = partial(_Response, deadline=deadline)
+        connection.response_class = partial(_Response, deadline=deadline)  # type: ignore[assignment]
         connection.request(method, path, body, self._headers)
         response = connection.getresponse()
         content = bytearray()
         while piece := response.read(_PIECE):
             content += piece
             if len(content) > limit:
-                self._close()
                 raise RuntimeError(
                     f"{self.address} sent more than the {limit:,} bytes that an answer can have; check the address"
                 )
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
-        return response.status, content
-
-    def _close(self) -> None:
-        self._local.handle = None
+        self._idle.append(used)
+        return response.status, content, response.getheader("Retry-After")
 
     def _read(self, status: int, content: bytes | bytearray) -> Any:
         if status != 200:
@@ -195,10 +213,7 @@ class RemoteModel:
             raise RuntimeError(f"{self.address} answered with something that is not JSON") from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _local=threading.local())
+        return {**vars(self), "_idle": []}
 
 
 class _Connection:
@@ -215,6 +230,17 @@ class _Response(http.client.HTTPResponse):
     def __init__(self, sock: Any, *args: Any, deadline: Deadline, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp = io.BufferedReader(DeadlineReader(self.fp.detach(), sock, deadline))
+
+
+def _seconds_to_wait(header: str | None) -> float:
+    """What a Retry-After header says, as seconds or a date; 0 if it says nothing that can be read."""
+    text = (header or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return 0.0
 
 
 def _parse(address: str) -> tuple[bool, str, int, str, dict[str, str]]:

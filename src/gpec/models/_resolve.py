@@ -9,6 +9,7 @@ from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_re
 
 from gpec.errors import InputError, ParameterTypeError
 from gpec.models._booster_calls import is_booster, lightgbm_output, xgboost_output, xgboost_predict
+from gpec.models._remote import RemoteModel
 from gpec.models._torch import is_module, torch_predict
 
 
@@ -30,7 +31,7 @@ def resolve(model: Any, stated: str = "auto") -> tuple[Callable[[Any], Any], str
         return model.predict_proba, _require_agreement(stated, "probability", name)
     if callable(model):
         _refuse_pairs(model)
-        return model, "probability" if stated == "auto" else stated
+        return model.ask if isinstance(model, RemoteModel) else model, "probability" if stated == "auto" else stated
     remedy = ""
     if _is(is_outlier_detector, model) and hasattr(model, "score_samples"):
         remedy = " For an outlier detector pass model.score_samples and model_output='value'."

@@ -7,9 +7,10 @@ in the format of the training data, and checks shape, type, range and finiteness
 from __future__ import annotations
 
 import copy
+import time
 import warnings
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from inspect import isroutine
 from threading import Lock
 from typing import Any, Literal, Self
@@ -23,11 +24,14 @@ from gpec._validation import check_choice
 from gpec.data import Schema, same_values
 from gpec.data._output_kind import Classification, OutputKind, Regression
 from gpec.errors import BatchSizeWarning, InputError, ModelCallError, ModelOutputError
+from gpec.models._answers import Answers
 from gpec.models._booster_calls import is_booster
 from gpec.models._matching import labels_in_order
+from gpec.models._remote import RemoteModel
 from gpec.models._resolve import resolve
 from gpec.models._torch import final_activation, is_module
 from gpec.runtime.blocks import on_threads
+from gpec.runtime.checkpoint import BlockCache
 from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model"]
@@ -38,6 +42,8 @@ _RANGE_SLACK = 1e-6
 _SUM_SLACK = 1e-3
 # Half precision can make answers depend on the size of the batch by this much.
 _BATCH_SLACK = 1e-2
+# Answers are kept if the model has taken this many seconds in all, and for each row.
+_SLOW, _SLOW_ROW = 1.0, 1e-3
 
 _COUNT_LOCK = Lock()  # explainers run in threads
 
@@ -59,11 +65,13 @@ class Model:
         follows from its objective.
     threshold : float
         A row is positive when its probability is greater than this (two classes only).
+    batch_size : int, optional
+        Most rows in one call; see :class:`gpec.GPEC`.
 
     Attributes
     ----------
     n_calls, n_rows : int
-        Calls made and rows predicted so far.
+        Calls made and rows predicted so far; answers that were known do not count.
     n_classes : int or None
         Number of classes, set by the first call; 1 for a regressor.
     """
@@ -75,9 +83,11 @@ class Model:
         *,
         model_output: Literal["auto", "probability", "logit", "value"] = "auto",
         threshold: float = 0.5,
+        batch_size: int | None = None,
     ) -> None:
         check_choice("model_output", model_output, ("auto", "probability", "logit", "value"))
         self._predict, self.output = resolve(model, model_output)
+        self._answers = Answers(model.batch_rows if isinstance(model, RemoteModel) else None, batch_size)
         self.kind: OutputKind = Regression() if self.output == "value" else Classification()
         if self.is_regressor and not (isinstance(threshold, float) and threshold == 0.5):
             raise InputError(
@@ -96,7 +106,7 @@ class Model:
         # LightGBM and CatBoost would take another order of columns for their own
         own = labels_in_order(model, schema.labels)
         self._order = own if own and tuple(own) != schema.labels and len(own) == schema.n_features else None
-        self._count: Counter[str] = Counter()  # of calls, and of rows in them
+        self._count: Counter[str] = Counter()  # of calls, rows in them, nanoseconds
         self.n_classes: int | None = None
         self._n_columns: int | None = None
         self._n_jobs: int | None = 1
@@ -110,8 +120,30 @@ class Model:
         return self._count["rows"]
 
     def continue_count_of(self, other: Model) -> None:
-        """Continue the count of calls and rows of another model."""
+        """Continue the count of calls and rows of another model, with what is known to both."""
         self._count = other._count
+        other._answers.take(self._answers)
+        self._answers = other._answers
+
+    @property
+    def asked_by_row(self) -> bool:
+        """Whether each distinct row is asked once, in batches that go out on several threads."""
+        return self._answers.by_row
+
+    def during(
+        self, batch_size: int | None, n_jobs: int | None, checkpoint: BlockCache | None = None
+    ) -> AbstractContextManager[None]:
+        """A context in which it is asked for rows like this, and answers are also kept in a checkpoint."""
+        return self._answers.during(batch_size, n_jobs, checkpoint)
+
+    def asked_anew(self) -> AbstractContextManager[None]:
+        """A context in which it is asked even for rows to which the answers are known."""
+        return self._answers.ignored()
+
+    @property
+    def rows_at_once(self) -> int:
+        """The most rows in one call."""
+        return self._answers.batch_size or self._answers.endpoint_rows or _BATCH_ROWS
 
     @property
     def is_regressor(self) -> bool:
@@ -191,11 +223,12 @@ class Model:
         instance by batch normalisation, have no attributions. A small difference of this kind is only a warning.
         """
         tolerance = self.kind.tolerance(before)
-        change = np.abs(np.concatenate((self.answers(Z[:1]), self.answers(Z[1:]))) - before).max(axis=1)
-        if change.max() <= tolerance:
-            return
-        row = int(change.argmax())
-        again = np.abs(self.answers(Z) - before).max(axis=1)
+        with self.asked_anew():
+            change = np.abs(np.concatenate((self.answers(Z[:1]), self.answers(Z[1:]))) - before).max(axis=1)
+            if change.max() <= tolerance:
+                return
+            row = int(change.argmax())
+            again = np.abs(self.answers(Z) - before).max(axis=1)
         if again.max() > tolerance:
             row = int(again.argmax())
             raise ModelOutputError(
@@ -213,10 +246,23 @@ class Model:
 
     def _scores(self, Z: FloatArray) -> FloatArray:
         """Checked output for encoded rows, ``(n, n_outputs)``."""
-        starts = range(0, len(Z), _BATCH_ROWS)
+        if not len(Z):
+            return np.empty((0, self.n_outputs))
+        size, places = self.rows_at_once, np.arange(len(Z))
+        if self.asked_by_row:
+            one = is_module(self.user_model)  # which is switched to evaluation mode and back around each call
+            return self._answers.of_rows(Z, lambda at: self._call(Z[at], at, len(Z)), size, 1 if one else None)
+
+        def call(start: int) -> FloatArray:
+            some, at = Z[start : start + size], places[start : start + size]
+            return self._answers.of_call(some, lambda: self._call(some, at, len(Z)), self._is_slow)
+
+        starts = range(0, len(Z), size)
         with on_threads(self._n_jobs) if len(starts) > 1 else nullcontext(map) as mapped:
-            blocks = list(mapped(lambda start: self._call(Z[start : start + _BATCH_ROWS], start, len(Z)), starts))
-        return np.concatenate(blocks) if blocks else np.empty((0, self.n_outputs))
+            return np.concatenate(list(mapped(call, starts)))
+
+    def _is_slow(self) -> bool:
+        return self._count["nanoseconds"] > 1e9 * max(_SLOW, _SLOW_ROW * self.n_rows)
 
     def in_order(self, rows: Any) -> Any:
         """A table with the columns in the model's own order."""
@@ -225,23 +271,28 @@ class Model:
     def _decode(self, Z: FloatArray) -> Any:
         return self.in_order(self._table(Z))
 
-    def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
+    def _call(self, Z: FloatArray, at: IntArray, total: int) -> FloatArray:
+        """Checked output for rows at these positions among all that are asked for."""
         rows = self._decode(Z)
         with _COUNT_LOCK:
             self._count.update(calls=1, rows=len(Z))
+        started = time.perf_counter_ns()
         try:
             raw = self._predict(rows)
         except Exception as error:
-            place = f" on call {self.n_calls} (rows {start} to {start + len(Z) - 1} of {total})"
-            hint, row = ("", "") if isinstance(error, NotFittedError) else self._hint(rows, Z, start)
+            place = f" on call {self.n_calls} (rows {at[0]} to {at[-1]} of {total})"
+            hint, row = ("", "") if isinstance(error, NotFittedError) else self._hint(rows, Z, at)
             text = f"{str(error).rstrip('. ')}.{hint}" if hint else error
             raise ModelCallError(
-                f"The model raised {type(error).__name__}{place}: {text}", (start, start + len(Z) - 1)
+                f"The model raised {type(error).__name__}{place}: {text}", (int(at[0]), int(at[-1]))
             ).at(place, row) from error
-        self._require_untouched(rows, Z, start)
-        return self._check(raw, Z, start)
+        finally:
+            with _COUNT_LOCK:
+                self._count["nanoseconds"] += time.perf_counter_ns() - started
+        self._require_untouched(rows, Z, at)
+        return self._check(raw, Z, at)
 
-    def _hint(self, rows: Any, Z: FloatArray, start: int) -> tuple[str, str]:
+    def _hint(self, rows: Any, Z: FloatArray, at: IntArray) -> tuple[str, str]:
         """A likely reason in the rows why the model raised, and the part of it that names the row."""
         hint = place = ""
         columns = list(self.schema.labels or self.schema.names)
@@ -252,7 +303,7 @@ class Model:
             hint += f" The model takes {numbers} as categories, not as numbers: name them in categorical_features."
         elif np.isnan(Z).any():
             row, j = np.argwhere(np.isnan(Z))[0]
-            place = f" row {start + row},"
+            place = f" row {at[row]},"
             hint += (
                 f" The rows contain missing values (as in{place} column '{self.schema.names[j]}'), which "
                 "the model may not support: impute them before fit, or put an imputer into the model."
@@ -261,7 +312,7 @@ class Model:
             hint += " Its rows are a polars DataFrame, as in fit; if it supports pandas only, pass X.to_pandas()."
         return hint, place
 
-    def _require_untouched(self, rows: Any, Z: FloatArray, start: int) -> None:
+    def _require_untouched(self, rows: Any, Z: FloatArray, at: IntArray) -> None:
         plain = isinstance(rows, np.ndarray) and self.schema.plain
         if plain:  # decoding would only copy them again
             expected = Z if self.schema.shape is None else Z.reshape(len(Z), *self.schema.shape)
@@ -274,22 +325,21 @@ class Model:
         else:
             same = rows.equals(expected)
         if not same:
-            changed = 0
+            changed = int(at[0])
             if rows.shape == expected.shape:
                 equal = same_values(np.asarray(rows, dtype=object), np.asarray(expected, dtype=object))
-                changed = int((~equal.reshape(len(Z), -1).all(axis=1)).argmax())
-            place = f" (call {self.n_calls}, row {start + changed})"
+                changed = int(at[(~equal.reshape(len(Z), -1).all(axis=1)).argmax()])
+            place = f" (call {self.n_calls}, row {changed})"
             raise ModelOutputError(
-                f"The model changed its input rows{place}; let it work on a copy.",
-                (start + changed, start + changed),
+                f"The model changed its input rows{place}; let it work on a copy.", (changed, changed)
             ).at(place)
 
-    def _check(self, raw: Any, Z: FloatArray, start: int) -> FloatArray:
+    def _check(self, raw: Any, Z: FloatArray, at: IntArray) -> FloatArray:
         n = len(Z)
         where = f" on call {self.n_calls}"
 
         def wrong(what: str, more: str) -> ModelOutputError:
-            return ModelOutputError(f"The model returned {what}{where}{more}", (start, start + n - 1)).at(where)
+            return ModelOutputError(f"The model returned {what}{where}{more}", (int(at[0]), int(at[-1]))).at(where)
 
         try:
             if np.ma.is_masked(raw):
@@ -326,7 +376,7 @@ class Model:
         self._require(
             np.isfinite(output),
             output,
-            start,
+            at,
             ", which has missing values: impute them before fit, or put an imputer into the model."
             if lacks
             else "; it must give finite numbers everywhere near the data, not only for the rows of X.",
@@ -336,7 +386,7 @@ class Model:
             self._require(
                 inside,
                 output,
-                start,
+                at,
                 ", which is not a probability; if it returns logits, set model_output='logit', if it is a regressor, "
                 "model_output='value'.",
             )
@@ -345,7 +395,7 @@ class Model:
             self._require(
                 (np.abs(sums - 1.0) <= _SUM_SLACK) | (columns == 1),
                 sums,
-                start,
+                at,
                 "; if they are logits set model_output='logit', else divide each row by its sum.",
                 "probabilities that sum to ",
             )
@@ -371,11 +421,12 @@ class Model:
                 "regressor."
             )
 
-    def _require(self, good: BoolArray, output: FloatArray, start: int, complaint: str, what: str = "") -> None:
+    def _require(self, good: BoolArray, output: FloatArray, at: IntArray, complaint: str, what: str = "") -> None:
         """Raise for the first number of the output that is not ``good``; ``what`` it is."""
         if not good.all():
-            row, column = np.argwhere(~good)[0].tolist()
-            place = f" on call {self.n_calls}, row {start + row}"
+            found, column = np.argwhere(~good)[0].tolist()
+            row = int(at[found])
+            place = f" on call {self.n_calls}, row {row}"
             raise ModelOutputError(
-                f"The model returned {what}{output[row, column]:.6g}{place}{complaint}", (start + row, start + row)
+                f"The model returned {what}{output[found, column]:.6g}{place}{complaint}", (row, row)
             ).at(place)

@@ -22,7 +22,7 @@ from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import Kernel, make_kernel
 from gpec.models import Model
-from gpec.pipeline.settings import Settings
+from gpec.pipeline.settings import FREE, Settings
 from gpec.runtime.checkpoint import BlockCache, read_notes
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
@@ -30,7 +30,6 @@ from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_sta
 from gpec.similar import Similar, make_similar
 from gpec.typing import FloatArray
 
-_FREE = ("n_jobs", "progress")  # what may differ when a fit goes on: no bit depends on it
 _POINTS, _MANY_POINTS = 300, 2_000  # of the boundary: beside other terms of a kernel, and where it rests on them alone
 
 
@@ -121,7 +120,13 @@ def check_fit_inputs(
     if settings.task_kernel is not None:
         require_one_kernel(kernel)
         check_task_kernel(settings.task_kernel, len(groups), groups.names)
-    checked = Model(model, schema, model_output=settings.model_output, threshold=settings.threshold)
+    checked = Model(
+        model,
+        schema,
+        model_output=settings.model_output,
+        threshold=settings.threshold,
+        batch_size=settings.batch_size,
+    )
     sampler = make_sampler(settings.boundary, schema, checked.kind)
     if isinstance(sampler, Sampler):
         sampler.check()
@@ -191,7 +196,7 @@ def _identity(inputs: FitInputs) -> dict[str, str]:
     context, given = inputs.context, inputs.given
     how_many, seed = context.settings.background, context.settings.random_state
     parts = {
-        **{name: value for name, value in vars(context.settings).items() if name not in _FREE},
+        **{name: value for name, value in vars(context.settings).items() if name not in FREE},
         "explainer": context.explainer,
         "background": how_many if _is_number(how_many) else context.background,
         "similar": inputs.similar,

@@ -23,7 +23,7 @@ from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
 from gpec.pipeline.kernel_inputs import add_effects, make_rows
-from gpec.pipeline.settings import Settings
+from gpec.pipeline.settings import FREE, Settings
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, Stored, to_state
 from gpec.similar import SimilaritySampler
@@ -48,7 +48,8 @@ class ModelFingerprint:
 
     def require_same(self, model: Model) -> None:
         """Raise unless the model is the one that was asked before."""
-        how = self.difference(model.answers(self.rows), model)
+        with model.asked_anew():
+            how = self.difference(model.answers(self.rows), model)
         if how is not None:
             raise ModelMismatchError(
                 f"The model is not the one that was fitted: its answers to {len(self.rows)} stored rows differ {how}. "
@@ -190,7 +191,7 @@ class Fitted(Learned):
     def identity(self) -> dict[str, str]:
         """What answers at rows depend on besides the rows; the same whether the fit comes from a file or not."""
         state = to_state(self.saved())
-        how = {name: value for name, value in state["settings"].items() if name not in ("n_jobs", "progress")}
+        how = {name: value for name, value in state["settings"].items() if name not in FREE}
         return {
             "the fit": fingerprint({**state, "settings": how, "calibration": None, "boundary": None}),
             "the explainer": fingerprint(self.context.explainer, lasting=True),

@@ -22,7 +22,7 @@ def restore(saved: SavedFit, model: Any, settings: Settings) -> Fitted:
     stated = settings.model_output
     if stated == "auto" and isroutine(model):  # a function does not tell what it returns; the model that was fitted did
         stated = saved.model_output
-    checked = Model(model, schema, model_output=stated, threshold=settings.threshold)
+    checked = Model(model, schema, model_output=stated, threshold=settings.threshold, batch_size=settings.batch_size)
     saved.model_fingerprint.require_same(checked)
     if saved.boundary is not None:
         saved.boundary.require_on_boundary(checked, saved.seed)

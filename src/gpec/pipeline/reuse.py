@@ -20,7 +20,8 @@ PROBE_ROWS = 20
 def fingerprint_model(inputs: FitInputs, cache: BlockCache | None) -> ModelFingerprint:
     """Call the model for the first time, which gives the number of classes; compare with a checkpoint's answers."""
     rows, model = inputs.rows[:PROBE_ROWS], inputs.context.model
-    answer = model.answers(rows)
+    with model.asked_anew():
+        answer = model.answers(rows)
     if cache is None:
         return ModelFingerprint(rows, answer)
     cached = cache.cached("model", lambda _: {"answer": answer}, rows)
@@ -64,7 +65,8 @@ def reuse_previous_fit(
         return inputs, StageCache(prints)
     try:
         if earlier.boundary is not None:  # the model may have been changed in place
-            earlier.boundary.require_on_boundary(context.model, context.seed)
+            with context.model.asked_anew():
+                earlier.boundary.require_on_boundary(context.model, context.seed)
     except (InputError, ModelMismatchError):
         return inputs, StageCache(prints)
     model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else context.explainer

@@ -19,7 +19,7 @@ from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
 from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
-from gpec.typing import FloatArray
+from gpec.typing import FloatArray, IntArray
 
 _POOL = 10_000  # size of the pool from which rows are drawn; 10 n if n is as large
 _OUTPUT_BINS = 10
@@ -134,7 +134,8 @@ def sample_boundary(
         raise
     if cache is not None and cache.resumed:  # the stored answers may come from another model
         try:
-            sample.require_on_boundary(context.model, seed)
+            with context.model.asked_anew():
+                sample.require_on_boundary(context.model, seed)
         except (InputError, ModelMismatchError) as error:
             raise different_work(cache.folder, "the model") from error
     return sample
@@ -164,11 +165,11 @@ def _draw_points(context: FitContext, sampler: Sampler, model: Model, rows: Floa
 
 
 def with_cache(model: Model, stage: str, execution: Execution) -> Model:
-    """The model, which has been called before, with the cache of ``now`` around its calls.
+    """The model, which has been called before, with the cache of ``now`` around its calls unless its rows are kept.
 
-    It counts all rows; the model itself counts only those that were not in the cache.
+    It counts all rows; the model itself counts only those that were not known.
     """
-    return model if execution.cache is None else _CachedModel(model, stage, execution)
+    return model if execution.cache is None and not model.asked_by_row else _CachedModel(model, stage, execution)
 
 
 class _CachedModel(Model):
@@ -177,8 +178,14 @@ class _CachedModel(Model):
         self._model, self._stage, self._now = model, stage, execution
         self._count = copy(self._count)
 
-    def _call(self, Z: FloatArray, start: int, total: int) -> FloatArray:
+    def _scores(self, Z: FloatArray) -> FloatArray:
+        if not self.asked_by_row:
+            return super()._scores(Z)
+        self._count.update(rows=len(Z))
+        return self._model._scores(Z)
+
+    def _call(self, Z: FloatArray, at: IntArray, total: int) -> FloatArray:
         self._count.update(calls=1, rows=len(Z))
-        cached = self._now.cached(self._stage, lambda _: {"scores": self._model._call(Z, start, total)}, Z)
+        cached = self._now.cached(self._stage, lambda _: {"scores": self._model._call(Z, at, total)}, Z)
         scores: FloatArray = cached(slice(0, len(Z)))["scores"]
         return scores.copy()

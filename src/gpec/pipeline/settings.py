@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -11,10 +12,12 @@ import numpy as np
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
 from gpec.errors import InputError, ParameterTypeError
 from gpec.explainers.noise import check_noise
+from gpec.models import Model
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import BlockCache
 
 _PLAIN = (str, int, float, bool, type(None))
+FREE = ("batch_size", "n_jobs", "progress")  # what may differ when work goes on
 _KEPT_ELSEWHERE = ("random_state", "boundary", "mode")  # a file holds the seed, the boundary points, and the mode used
 
 
@@ -46,6 +49,7 @@ class Settings:
     threshold: float
     categorical_features: Any
     random_state: Any
+    batch_size: int | None
     n_jobs: int | None
     progress: Literal["auto"] | bool
 
@@ -69,6 +73,8 @@ class Settings:
         check_auto("output_scale", self.output_scale, word="evidence")
         check_auto("lam", self.lam, word=("auto", "evidence"))
         check_auto("rho", self.rho, word=("auto", "evidence"), zero=True)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
         check_n_jobs(self.n_jobs)
         if self.categorical_features is not None and not isinstance(self.categorical_features, Iterable):
             raise ParameterTypeError(
@@ -83,6 +89,10 @@ class Settings:
     def execution(self, cache: BlockCache | None = None) -> Execution:
         """How blocks of rows run."""
         return Execution(self.n_jobs, self.progress, cache)
+
+    def asking(self, model: Model, cache: BlockCache | None = None) -> AbstractContextManager[None]:
+        """A context in which the model is asked as the settings say, and its answers are kept in a checkpoint."""
+        return model.during(self.batch_size, self.n_jobs, cache)
 
     @property
     def learns_scale(self) -> bool:

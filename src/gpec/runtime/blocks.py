@@ -101,11 +101,12 @@ class Mapped(Protocol):
 
 
 @contextmanager
-def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
+def on_threads(n_jobs: int | None, *, ahead: int | None = None) -> Iterator[Mapped]:
     """:func:`map` on ``n_jobs`` threads, with joblib's meaning of ``n_jobs``; results come in order.
 
-    At most two items for each thread are computed ahead. joblib itself checks only every 10 ms whether a thread has
-    finished, and blocks can be shorter. An error or Ctrl-C does not wait for blocks that are still running.
+    At most ``ahead`` items, by default two for each thread, are computed ahead. joblib itself checks only every 10 ms
+    whether a thread has finished, and blocks can be shorter. An error or Ctrl-C does not wait for blocks that are still
+    running.
     """
     backend, usual = get_active_backend(require="sharedmem")
     n = backend.effective_n_jobs(usual if n_jobs is None else n_jobs)
@@ -123,7 +124,7 @@ def on_threads(n_jobs: int | None) -> Iterator[Mapped]:
 
             pending: deque[Any] = deque()
             for item in items:
-                if len(pending) == 2 * n:
+                if len(pending) == (ahead or 2 * n):
                     yield _result_or_raise(*pending.popleft().get())
                 pending.append(pool.apply_async(caught, (item,)))
             while pending:

@@ -2,25 +2,26 @@
 
 The identity file of a folder lists what the results depend on. A :class:`BlockCache` adds files of results; blocks
 that finish within a second of each other share a file. Each file is an atomic write, so that the process can be killed
-at any moment.
+at any moment. A slow model's answers are appended to a journal as they come; a record that was cut short is ignored.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from gpec._version import __version__
 from gpec.errors import CheckpointError, CorruptFileError, InputError, ParameterTypeError
 from gpec.runtime import archive
-from gpec.runtime.fingerprint import fingerprint
+from gpec.runtime.fingerprint import fingerprint, fingerprint_of_pieces
 from gpec.typing import FloatArray
 
 _SECONDS = 1.0  # of finished work that a killed process loses at most
@@ -28,6 +29,8 @@ IDENTITY = "_identity.gpec"  # readers of Parquet ignore names that start with a
 _KIND, _BLOCKS = "Checkpoint", "Blocks"
 _VERSION = {"the version of gpec": __version__}
 _KEY = ("stage", "content", "start", "stop")
+_JOURNAL = "answers-*.log"
+_RECORD = struct.Struct("<32sIII")  # checksum of the keys and answers that follow; their number, their lengths
 Block = dict[str, Any]
 
 
@@ -103,7 +106,7 @@ class BlockCache:
     ) -> None:
         self.folder = check_folder(folder)
         blocks = sorted(self.folder.glob("blocks-*.gpec"))
-        self.resumed = is_begun(self.folder, work) and bool(blocks)  # a folder without blocks can be used for any work
+        self.resumed = is_begun(self.folder, work) and has_results(self.folder)  # an empty one can be used for any work
         if self.resumed:
             require_same(self.folder, work, identity)
         else:
@@ -117,6 +120,10 @@ class BlockCache:
         self._results: dict[tuple[str, str, int, int], Block] = {}
         for path in blocks:
             self._read(path)
+        self._journal: BinaryIO | None = None
+        self.answers: dict[bytes, bytes] = {}  # of the model, by a digest of what was asked
+        for path in sorted(self.folder.glob(_JOURNAL), key=os.path.getmtime):
+            self.answers.update(_read_journal(path, self._stamp))
         self.rows_used: dict[str, int] = {}  # number of rows read from the cache, by stage
 
     def cached(self, stage: str, function: Callable[[slice], Block], rows: FloatArray) -> Callable[[slice], Block]:
@@ -142,6 +149,19 @@ class BlockCache:
 
         return from_cache
 
+    def append_answers(self, new: dict[bytes, bytes]) -> None:
+        """Keep a model's answers, of equal length, by keys of equal length; a killed process loses none of them."""
+        key, answer = next(iter(new.items()))
+        content = b"".join((*new.keys(), *new.values()))
+        head = _RECORD.pack(fingerprint_of_pieces((content,)).encode(), len(new), len(key), len(answer))
+        with self._lock, self._writing():
+            if self._journal is None:
+                path = self.folder / _JOURNAL.replace("*", secrets.token_hex(8))
+                self._journal = open(path, "wb")  # noqa: SIM115  closed by __exit__
+                self._journal.write(self._stamp.encode())
+            self._journal.write(head + content)
+            self._journal.flush()
+
     def __enter__(self) -> BlockCache:
         return self
 
@@ -150,6 +170,8 @@ class BlockCache:
     ) -> None:
         with self._lock:
             try:
+                if self._journal is not None:
+                    self._journal.close()
                 self._write()
             except CheckpointError as failed:
                 if error is None:
@@ -184,6 +206,24 @@ class BlockCache:
                 self._results[stage, content, start, stop] = block["answer"]
         except (KeyError, TypeError) as error:
             raise CorruptFileError(f"{path} has a missing or damaged part of a block: {error!r}.") from error
+
+
+def has_results(folder: Path) -> bool:
+    """Whether a folder holds results of an earlier call."""
+    return any(folder.glob("blocks-*.gpec")) or any(folder.glob(_JOURNAL))
+
+
+def _read_journal(path: Path, stamp: str) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and answers of a journal with this stamp, as far as it was written."""
+    content = path.read_bytes()
+    at, whole = len(stamp), content.startswith(stamp.encode())
+    while whole and at + _RECORD.size <= len(content):
+        checksum, n, key, answer = _RECORD.unpack_from(content, at)
+        start, at = at + _RECORD.size, at + _RECORD.size + n * (key + answer)
+        whole = fingerprint_of_pieces((content[start:at],)).encode() == checksum
+        for i in range(n if whole else 0):
+            middle = start + n * key + i * answer
+            yield content[start + i * key : start + (i + 1) * key], content[middle : middle + answer]
 
 
 def check_folder(folder: str | os.PathLike[str], name: str = "checkpoint") -> Path:

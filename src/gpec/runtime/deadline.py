@@ -21,6 +21,10 @@ class Deadline:
             raise TimeoutError("timed out")
         return seconds
 
+    def allows(self, seconds: float) -> bool:
+        """Whether so many seconds are left, and more."""
+        return time.monotonic() + seconds < self._end
+
 
 class DeadlineReader(io.RawIOBase):
     """The bytes that arrive at a connection until a deadline.
