@@ -25,7 +25,7 @@ def logistic(tensors):
 class Server:
     """What the server knows and has seen; ``fail`` may answer a request instead of the model, by its number.
 
-    Its answer is ``"hang up"``, status and content, or a function that writes to the connection itself.
+    Its answer is ``"hang up"``, status, content and any headers, or a function that writes to the connection itself.
     """
 
     def __init__(self, predict=logistic, inputs=FLOATS, outputs=PROBABILITIES, fail=None):
@@ -64,9 +64,11 @@ def serving(state: Server, host="127.0.0.1"):
         def log_message(self, *_):
             pass
 
-        def reply(self, status, content):
+        def reply(self, status, content, headers=()):
             body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
+            for name, value in headers:
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -5,6 +5,7 @@ import pickle
 import time
 import traceback
 import warnings
+from email.utils import formatdate
 from unittest import mock
 
 import numpy as np
@@ -125,6 +126,45 @@ def test_output_by_name():
 def test_a_passing_fault_is_tried_again(failure):
     with serving(Server(fail=lambda k: failure if k in (0, 1) else None)) as server:
         np.testing.assert_array_equal(quick(server)(X), direct(X))
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_busy_server_says_when_to_come_again(status, monkeypatch):
+    waited = []
+    monkeypatch.setattr("gpec.models._remote.time.sleep", waited.append)
+    soon = formatdate(time.time() + 40, usegmt=True)
+    says = ["7", soon, "soon", "-1", formatdate(time.time() - 1e6, usegmt=True), None]
+
+    def fail(k):
+        headers = [("Retry-After", says[k])] if k < len(says) and says[k] else []
+        return (status, b"<html>busy", headers) if k < len(says) else None
+
+    with serving(Server(fail=fail)) as server:
+        np.testing.assert_array_equal(quick(server, patience=60.0)(X), direct(X))
+    least = [7, 35, 0.2, 0.4, 0.8, 1.6]  # otherwise the waits double, less up to a half
+    most = [7, 41, 0.4, 0.8, 1.6, 3.2]
+    assert len(waited) == 6
+    assert all(low <= seconds <= high for low, seconds, high in zip(least, waited, most, strict=True))
+
+
+@pytest.mark.parametrize("says", ["3600", "9" * 5000, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_server_that_is_busy_for_too_long_is_given_up_at_once(says):
+    with serving(Server(fail=lambda k: (503, {"error": "later"}, [("Retry-After", says)]))) as server:
+        words = r"did not answer 1 tries within 0\.6 s \(status 503, try again in [\d,]+ s: later\)$"
+        with pytest.raises(ConnectionError, match=words):
+            quick(server)(X)
+        assert len(server.requests) == 1
+
+
+def test_a_late_answer_is_tried_again():
+    def sleepy(tensors):
+        time.sleep(1.0 if len(server.requests) < 3 else 0.0)
+        return logistic(tensors)
+
+    with serving(Server(sleepy)) as server:
+        model = quick(server, timeout=0.2, patience=5.0)
+        np.testing.assert_array_equal(model(X), direct(X))
         assert len(server.requests) == 3
 
 

@@ -118,15 +118,11 @@ class Answers:
 
     def of_call(self, Z: FloatArray, ask: Callable[[], FloatArray], slow: Callable[[], bool]) -> FloatArray:
         """Answers to the rows of one call, kept if the model is ``slow``."""
-        if not (self._kept or slow()):  # others are faster than this
-            return ask()
-        key = _digest(Z.tobytes())
-        known = None if self._ignored else self._kept.get(key)
-        if known is not None:
+        if self._kept and not self._ignored and (known := self._kept.get(_digest(Z.tobytes()))) is not None:
             return _numbers([known], len(Z))
         scores = ask()
         if slow():
-            self._add({key: scores.tobytes()}, keep=True)
+            self._add({_digest(Z.tobytes()): scores.tobytes()}, keep=True)
         return scores
 
     def _add(self, new: dict[bytes, bytes], *, keep: bool = False) -> None:

@@ -65,8 +65,7 @@ def reuse_previous_fit(
         return inputs, StageCache(prints)
     try:
         if earlier.boundary is not None:  # the model may have been changed in place
-            with context.model.asked_anew():
-                earlier.boundary.require_on_boundary(context.model, context.seed)
+            earlier.boundary.require_on_boundary(context.model, context.seed)
     except (InputError, ModelMismatchError):
         return inputs, StageCache(prints)
     model, explainer = earlier.context.model, earlier.context.explainer if "explainer" in same else context.explainer

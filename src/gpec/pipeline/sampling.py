@@ -134,8 +134,7 @@ def sample_boundary(
         raise
     if cache is not None and cache.resumed:  # the stored answers may come from another model
         try:
-            with context.model.asked_anew():
-                sample.require_on_boundary(context.model, seed)
+            sample.require_on_boundary(context.model, seed)
         except (InputError, ModelMismatchError) as error:
             raise different_work(cache.folder, "the model") from error
     return sample
