@@ -59,8 +59,7 @@ class Answers:
 
     @contextmanager
     def during(self, batch_size: int | None, n_jobs: int | None, checkpoint: BlockCache | None) -> Iterator[None]:
-        """A context with these settings, in which answers are also kept in a checkpoint and read from it."""
-        before = self.batch_size, self.n_jobs, self._checkpoint
+        """Take these settings, and enter a context in which answers are also kept in a checkpoint and read from it."""
         self.batch_size, self.n_jobs = batch_size, n_jobs
         if checkpoint is not None:
             self._add(checkpoint.answers)
@@ -68,7 +67,8 @@ class Answers:
         try:
             yield
         finally:
-            self.batch_size, self.n_jobs, self._checkpoint = before
+            if self._checkpoint is checkpoint:  # not that of another call under way
+                self._checkpoint = None
 
     @contextmanager
     def ignored(self) -> Iterator[None]:

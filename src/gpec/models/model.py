@@ -133,7 +133,7 @@ class Model:
     def during(
         self, batch_size: int | None, n_jobs: int | None, checkpoint: BlockCache | None = None
     ) -> AbstractContextManager[None]:
-        """A context in which it is asked for rows like this, and answers are also kept in a checkpoint."""
+        """A context in which it is asked like this, and answers are also kept in a checkpoint."""
         return self._answers.during(batch_size, n_jobs, checkpoint)
 
     def asked_anew(self) -> AbstractContextManager[None]:
