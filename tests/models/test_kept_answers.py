@@ -19,7 +19,6 @@ from gpec.data import Schema
 from gpec.errors import InputError, ModelCallError, ModelOutputError
 from gpec.explainers import KernelShap
 from gpec.models import Model, load_model
-from gpec.models._answers import Answers
 from inference_server import FLOATS, Server, logistic, serving
 
 X = np.random.default_rng(0).normal(size=(60, 3)).round(1)  # some masked rows are equal
@@ -146,20 +145,16 @@ def test_a_standalone_explainer_asks_several_calls_at_a_time():
 
 
 def test_the_oldest_are_dropped():
-    answers, asked = Answers(batch_size=10), []
-
-    def ask(at):
-        asked.extend(at)
-        return Z[at, :1]
-
-    with mock.patch("gpec.models._answers._MOST_BYTES", 30 * 208):
-        for Z in (X[:20] + 100.0, X[20:40] + 200.0, X[20:40] + 200.0):
-            np.testing.assert_array_equal(answers.of_rows(Z, ask, 10), Z[:, :1])
-            assert len(answers) <= 30
-        assert len(asked) == 40
-        Z = X[:20] + 100.0
-        np.testing.assert_array_equal(answers.of_rows(Z, ask, 10), Z[:, :1])
-        assert 40 < len(asked) <= 60
+    asked = Counting()
+    model = model_of(asked, batch_size=10)
+    with mock.patch("gpec.models._answers._MOST_BYTES", 30 * 208):  # of 30 rows
+        for rows in (X[:20], X[20:40], X[20:40]):
+            np.testing.assert_array_equal(model.answers(rows), direct(rows)[:, 1:])
+        assert model.n_rows == 40
+        model.answers(X[10:20])
+        assert model.n_rows == 40
+        np.testing.assert_array_equal(model.answers(X[:40]), direct(X[:40])[:, 1:])
+        assert model.n_rows == 50
 
 
 def test_an_error_names_the_row_and_keeps_what_was_answered():
