@@ -53,6 +53,8 @@ def test_the_unit_of_trees_is_what_they_explain(forests):
     assert fitted(shap.TreeExplainer(value), value).unit == "output"
     probability = shap.TreeExplainer(boosted, IRIS[:9], model_output="probability")
     assert fitted(probability, boosted).unit == "probability"
+    with pytest.raises(InputError, match=r"'log_loss' of a TreeExplainer needs labels; use 'raw'"):
+        fitted(shap.TreeExplainer(boosted, IRIS[:9], model_output="log_loss"), boosted)
 
 
 def own_answer(explainer, row, seed, dtype=None):

@@ -230,8 +230,10 @@ _DETERMINISTIC = (
 
 def _unit_of_trees(trees: Any, model: Model) -> str:
     """What shap's TreeExplainer explains."""
+    if trees.model_output == "log_loss":
+        raise InputError("model_output='log_loss' of a TreeExplainer needs labels; use 'raw' or 'probability'.")
     if trees.model_output != "raw":
-        return str(trees.model_output).replace("_", " ")  # "probability" or "log loss"
+        return str(trees.model_output)  # "probability"
     if model.is_regressor or trees.tree_output == "probability":
         return model.kind.explained("identity")
     return "log-odds" if model.n_outputs == 1 else "margin"
