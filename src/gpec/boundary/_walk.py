@@ -14,13 +14,15 @@ it works for trees too.
 from __future__ import annotations
 
 import numpy as np
+from numpy.linalg import norm
 
 from gpec.models import Model
-from gpec.typing import BoolArray, FloatArray, IntArray
+from gpec.typing import FloatArray, IntArray
 
 _TURN, _SHRINK = 0.3, 0.1
 _TURNS, _SHRINKS = (0.01, 0.8), (0.002, 0.5)  # least and greatest
 _BOLDER, _TIMIDER = 1.2, 0.85
+_TINY = np.finfo(np.float64).tiny
 _TURNED_COLUMNS = 0.2  # of all: trees look at few columns at a time
 
 
@@ -40,24 +42,15 @@ def walk(
             row, partner = A[:, numbers] / scale, B[:, numbers] / scale
             difference = partner - row
             known = ~np.isnan(difference)
-            moved = row + _turned(np.where(known, difference, 0.0), known, turn, shrink, rng)
+            # rotated randomly in the known columns, and shortened
+            D = np.where(known, difference, 0.0)
+            length = norm(D, axis=1, keepdims=True)
+            g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1])) * known
+            u = D + turn[:, None] * length * g / np.maximum(norm(g, axis=1, keepdims=True), _TINY)
+            moved = row + (1 - shrink[:, None]) * length * u / np.maximum(norm(u, axis=1, keepdims=True), _TINY)
             proposal[:, numbers] = np.where(known, np.clip(moved * scale, low, high), B[:, numbers])
         accepted = model.labels(proposal) != label
         B[accepted] = proposal[accepted]
         factor = np.where(accepted, _BOLDER, _TIMIDER)
         turn, shrink = np.clip(turn * factor, *_TURNS), np.clip(shrink * factor, *_SHRINKS)
     return B
-
-
-def _turned(
-    D: FloatArray, free: BoolArray, turn: FloatArray, shrink: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """Vectors ``D``, rotated randomly in the free columns and shortened."""
-    length = _length(D)
-    g = rng.normal(size=D.shape) * (rng.random(D.shape) < max(_TURNED_COLUMNS, 1 / D.shape[1])) * free
-    u = D + turn[:, None] * length * g / np.maximum(_length(g), np.finfo(float).tiny)
-    return np.asarray((1 - shrink[:, None]) * length * u / np.maximum(_length(u), np.finfo(float).tiny))
-
-
-def _length(D: FloatArray) -> FloatArray:
-    return np.asarray(np.sqrt((D**2).sum(axis=1, keepdims=True)))

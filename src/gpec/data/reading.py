@@ -56,7 +56,11 @@ def read_table(path: str | os.PathLike[str], *, index: str | None = None) -> pd.
         raise CorruptFileError(f"{file} cannot be read: {' '.join(str(error).split())}.") from error
     if not len(frame):
         raise InputError(f"{file} has no rows.")
-    return frame if index is None else _labelled(frame, index, file)
+    if index is None:
+        return frame
+    if index not in frame.columns:
+        raise InputError(f"{file} has no column {index!r} for the index; its columns are {list(frame.columns)}.")
+    return frame.set_index(index)
 
 
 def _read(file: Path, suffix: str) -> pd.DataFrame:
@@ -79,9 +83,3 @@ def _refuse_duplicate_names(names: list[str], file: Path) -> None:
         raise InputError(
             f"{file} has several columns named {duplicates[0]!r}; rename them so that each has its own name."
         )
-
-
-def _labelled(frame: pd.DataFrame, index: str, file: Path) -> pd.DataFrame:
-    if index not in frame.columns:
-        raise InputError(f"{file} has no column {index!r} for the index; its columns are {list(frame.columns)}.")
-    return frame.set_index(index)

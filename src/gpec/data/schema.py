@@ -187,16 +187,10 @@ class Schema:
     @property
     def coordinates(self) -> tuple[IntArray, ...]:
         """The columns of :meth:`embed` that belong to each feature."""
-        place = {int(j): [k] for k, j in enumerate(self.continuous)}
-        start = len(place)
-        for j in self._nullable_numbers.tolist():
-            place[j].append(start)
-            start += 1
-        for j in self.categorical.tolist():
-            states = len(self.categories[j]) + int(self.missing[j])
-            place[j] = list(range(start, start + states))
-            start += states
-        return tuple(np.array(place[j], dtype=np.int64) for j in range(self.n_features))
+        states = np.array([len(self.categories[j]) + self.missing[j] for j in self.categorical], dtype=np.int64)
+        owner = np.concatenate((self.continuous, self._nullable_numbers, np.repeat(self.categorical, states)))
+        ends = np.cumsum(np.bincount(owner, minlength=self.n_features))
+        return tuple(np.split(np.argsort(owner, kind="stable"), ends[:-1]))
 
     @property
     def _nullable_numbers(self) -> IntArray:

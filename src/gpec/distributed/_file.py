@@ -125,7 +125,7 @@ def _columns(task: ExplainTask, schema: Any, job: Job) -> tuple[list[str], list[
         if not index:
             (span,) = stored or [{"start": 0, "step": 1}]
             numbers = (span["start"], span["step"])
-    labels = task.labels
+    labels = task.schema.labels
     features = [name for name in schema.names if name not in index]
     if labels is not None:
         known = {str(label) for label in labels}
@@ -144,7 +144,7 @@ def _rows(
         frame.index = pd.Index(table[index[0]].to_pandas(integer_object_nulls=True))
     else:
         frame.index = pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas())
-    labels = task.labels
+    labels = task.schema.labels
     if labels is None:
         return frame.to_numpy(), frame.index.to_numpy()
     original = {str(label): label for label in labels}

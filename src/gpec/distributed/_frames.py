@@ -63,7 +63,7 @@ def explain(
 
     task = ExplainTask.of(g, attribution, confidence_level, errors)
     if isinstance(X, dd.DataFrame):
-        read_table(X._meta, "X", task.labels).aligned(task.labels, "X")
+        read_table(X._meta, "X", task.schema.labels).aligned(task.schema.labels, "X")
         blocks = X.to_delayed()
         firsts: list[int | None] = [None] * len(blocks)
         like = X._meta_nonempty.index

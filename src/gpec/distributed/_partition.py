@@ -87,17 +87,18 @@ def _named(task: ExplainTask, rows: Any, labels: Any, partition: Partition, erro
 
 def _of_all(task: ExplainTask, rows: Any) -> bool:
     """Whether the columns are wrong, which affects every row."""
-    labels = task.labels
+    labels = task.schema.labels
     if labels is not None and isinstance(rows, pd.DataFrame):
         return set(rows.columns) != set(labels)
-    return rows.shape[1] != task.n_features if rows.ndim == 2 else False
+    return rows.shape[1] != task.schema.n_features if rows.ndim == 2 else False
 
 
 def _mistyped(task: ExplainTask, rows: Any) -> bool:
     """Whether a whole column is text where ``fit`` had numbers: then all rows have the same error."""
-    return isinstance(rows, pd.DataFrame) and any(
-        isinstance(rows[label].dtype, pd.StringDtype) for label in task.numbers
-    )
+    labels = task.schema.labels
+    if labels is None or not isinstance(rows, pd.DataFrame):
+        return False
+    return any(isinstance(rows[labels[j]].dtype, pd.StringDtype) for j in task.schema.continuous)
 
 
 def _some(rows: Any, part: slice) -> Any:

@@ -46,22 +46,8 @@ class ExplainTask:
         return cls(payload, attribution, level, errors, ResultLayout.like(one, fitted, keeps_errors=errors == "keep"))
 
     @property
-    def labels(self) -> tuple[Any, ...] | None:
-        """Labels of the columns given to ``fit``; None if they had none."""
-        return self._schema.labels
-
-    @property
-    def numbers(self) -> list[Any]:
-        """The labels of the columns of numbers."""
-        schema = self._schema
-        return [] if schema.labels is None else [schema.labels[j] for j in schema.continuous]
-
-    @property
-    def n_features(self) -> int:
-        return self._schema.n_features
-
-    @property
-    def _schema(self) -> Schema:
+    def schema(self) -> Schema:
+        """The columns given to ``fit``."""
         schema: Schema = self.payload.open()["GPEC"]._fitted.context.schema
         return schema
 

@@ -35,7 +35,14 @@ def make_explainer(explainer: Any) -> Explainer:
         fresh.check()
         return fresh
     if isinstance(explainer, str):
-        return _named(explainer)
+        if explainer not in _BY_NAME and not explainer.startswith(_CAPTUM):
+            raise InputError(
+                f"explainer={explainer!r} is not one of {sorted([*_BY_NAME, _CAPTUM + '<Name>'])}; a shap explainer or "
+                "any function X -> (n, d) can be passed instead."
+            )
+        named = _BY_NAME[explainer]() if explainer in _BY_NAME else CaptumAdapter(explainer.removeprefix(_CAPTUM))
+        named.check()
+        return named
     if isinstance(explainer, type):
         raise ParameterTypeError(f"explainer is the class {explainer.__name__}; pass an instance of it.")
     of_shap = type(explainer).__module__.partition(".")[0] == "shap"
@@ -48,17 +55,3 @@ def make_explainer(explainer: Any) -> Explainer:
     raise ParameterTypeError(
         f"explainer must be a name, an explainer object or a callable, got {type(explainer).__name__}."
     )
-
-
-def _named(name: str) -> Explainer:
-    if name.startswith(_CAPTUM):
-        explainer: Explainer = CaptumAdapter(name.removeprefix(_CAPTUM))
-    elif name in _BY_NAME:
-        explainer = _BY_NAME[name]()
-    else:
-        raise InputError(
-            f"explainer={name!r} is not one of {sorted([*_BY_NAME, _CAPTUM + '<Name>'])}; a shap explainer or any "
-            "function X -> (n, d) can be passed instead."
-        )
-    explainer.check()
-    return explainer
