@@ -21,9 +21,11 @@ from gpec.typing import FloatArray
 
 __all__ = ["Explanation"]
 
-# Arrays with the axes (row, feature[, output]), and those that lack the feature axis.
 _FULL = ("values", "model_variance", "noise_variance", "explainer_variance")
-_BY_ROW = ("base_values", "predictions")
+# The axes of each array and list of names.
+_AXES: dict[str, tuple[str, ...]] = dict.fromkeys(_FULL, ("row", "feature", "output"))
+_AXES |= dict.fromkeys(("base_values", "predictions"), ("row", "output"))
+_AXES |= {"data": ("row", "feature"), "row_names": ("row",), "feature_names": ("feature",), "output_names": ("output",)}
 
 _WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
 
@@ -230,23 +232,16 @@ class Explanation:
         index = _resolve(index, axis, names, self.shape[position])
         cut = (slice(None),) * position + (index,)
         changes: dict[str, Any] = {"rule": self.rule.select(cut)}
-        for name in _FULL:
-            array = getattr(self, name)
-            changes[name] = None if array is None else np.asarray(array[cut])
-        if axis == "row":
-            changes["data"] = np.asarray(self.data[index])
-            changes["row_names"] = None if self.row_names is None else self.row_names[index]
-            for name in _BY_ROW:
-                array = getattr(self, name)
-                changes[name] = None if array is None else np.asarray(array[index])
-        elif axis == "feature":
-            changes["data"] = np.asarray(self.data[..., index])
-            changes["feature_names"] = _names_at(self.feature_names, index)
-        else:
-            for name in _BY_ROW:
-                array = getattr(self, name)
-                changes[name] = None if array is None else np.asarray(array[..., index])
-            changes["output_names"] = _names_at(self.output_names, index)
+        for name, axes in _AXES.items():
+            part = getattr(self, name)
+            if part is None or axis not in axes:
+                continue
+            if name in ("feature_names", "output_names"):
+                changes[name] = _names_at(part, index)
+            elif name == "row_names":
+                changes[name] = part[index]
+            else:
+                changes[name] = np.asarray(part[(..., index) if axis == axes[-1] else cut])
         if isinstance(index, int):
             changes["axes"] = tuple(name for name in self.axes if name != axis)
         return replace(self, **changes)
