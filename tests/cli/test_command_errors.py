@@ -258,10 +258,27 @@ def test_a_model_that_ends_its_process(folder, monkeypatch, what, seconds, messa
     (folder / "library").mkdir()
     (folder / "library" / "xgboost.py").write_text(f"import os, signal, time\n{what}\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "library"), *sys.path]))
-    monkeypatch.setattr("gpec.models._trial.try_in_child.__kwdefaults__", {"seconds": seconds})
+    monkeypatch.setattr("gpec.cli._trial.try_in_child.__kwdefaults__", {"seconds": seconds})
     result = explain("--out", "e.csv", model="m.json")
     assert result.exit_code == 1
     assert re.search(message, result.stderr), result.stderr
+
+
+def test_a_model_that_ends_the_process_which_reads_its_trees(folder, monkeypatch):
+    """CatBoost predicts with some garbled models, and ends the process when it writes their trees to a file."""
+    catboost = pytest.importorskip("catboost")
+    rows = pd.read_csv("train.csv")[["income", "debt", "age"]]
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    model.fit(rows, rows["income"] > rows["debt"]).save_model("m.cbm")
+    assert explain("--out", "e.csv", model="m.cbm").exit_code == 0
+    (folder / "library").mkdir()
+    (folder / "library" / "sitecustomize.py").write_text(
+        "import os\nimport catboost\ncatboost.CatBoost.save_model = lambda *_, **__: os._exit(3)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "library"), *sys.path]))
+    result = explain("--out", "other.csv", model="m.cbm")
+    assert result.exit_code == 1
+    assert re.search(r"m.cbm is damaged: .* ends \(exit code 3\)", result.stderr), result.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals have other numbers")

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpec.cli._trial import try_in_child
 from gpec.errors import CorruptFileError
 from gpec.models import _trees, load_model
 from gpec.models._trees import check_trees
-from gpec.models._trial import try_in_child
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(200, 4)), columns=list("abcd"))
@@ -112,6 +112,14 @@ def test_garbled_trees_of_xgboost(tmp_path, case):
     XGBOOST[case](model)
     with pytest.raises(CorruptFileError, match=REFUSED):
         _trees._of_xgboost(model["learner"])  # XGBoost itself ends the process on some of them
+
+
+def test_settings_that_xgboost_looks_at_late(tmp_path):
+    path = tmp_path / "m.json"
+    xgboost_file(path)
+    path.write_text(re.sub(r'("base_score":")[^"]*', r"\g<1>-7", path.read_text()))
+    with pytest.raises(CorruptFileError, match=r"m.json cannot be read as a model of XGBoost: .* base_score must be"):
+        load_model(path)
 
 
 LIGHTGBM = {

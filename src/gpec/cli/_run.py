@@ -21,12 +21,12 @@ from gpec.cli._errors import note
 from gpec.cli._inputs import Tables, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions
 from gpec.cli._outputs import write
+from gpec.cli._trial import try_in_child
 from gpec.errors import CheckpointError, GPECError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
 from gpec.models import load_model
-from gpec.models._trial import try_in_child
 from gpec.runtime.checkpoint import IDENTITY, has_results, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
 

@@ -107,6 +107,7 @@ def _read(path: Path, what: str, reader: Callable[[Path], Any]) -> Any:
 def _of_xgboost(path: Path) -> Any:
     booster = check_installed("xgboost", str(path), '"gpec[data]"').Booster()
     booster.load_model(path)
+    booster.num_features()  # raises if its settings do not fit; they are not looked at before
     return booster
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpec.errors import CorruptFileError
+from gpec.explainers import TreeShap
 from gpec.models._matching import Inputs, inputs_of
 from gpec.models._resolve import resolve
 from gpec.models._trees import check_trees
@@ -20,13 +21,13 @@ from gpec.models.loading import READERS, load_model
 
 _ENDINGS = (*READERS, ".onnx")  # read by libraries that are not written in Python
 _SECONDS = 120.0
-_ROWS, _MOST_COLUMNS = 256, 100_000
+_ROWS, _EXPLAINED, _MOST_COLUMNS = 256, 16, 100_000
 _LARGE = 200_000_000  # bytes; to look at so many trees takes long
 _NO_TREES = 70  # exit code
 
 
 def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
-    """Load a model file and ask the model once, in a child process.
+    """Load a model file, ask the model once and read its trees, in a child process.
 
     Raises
     ------
@@ -37,7 +38,7 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
     if path.suffix.lower() not in _ENDINGS or not path.is_file() or not sys.executable:
         return
     # -P: no module of the current folder takes the place of an installed one
-    ask = "import sys; from gpec.models import _trial; _trial.ask_once(sys.argv[1])"
+    ask = "import sys; from gpec.cli import _trial; _trial.ask_once(sys.argv[1])"
     command = [sys.executable, "-P", "-c", ask, source]
     silent: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     try:
@@ -59,19 +60,22 @@ def try_in_child(source: str, *, seconds: float = _SECONDS) -> None:
 
 
 def ask_once(source: str) -> None:
-    """Load a model, check its trees, and ask it about made-up rows.
+    """Load a model, check its trees, ask it about made-up rows, and explain some of them by its trees.
 
     Python errors are left to the process that uses the model.
     """
     with suppress(Exception):
         model = load_model(source)
-        if Path(source).stat().st_size < _LARGE:
+        is_small = Path(source).stat().st_size < _LARGE
+        if is_small:
             try:
                 check_trees(model)
             except CorruptFileError:
                 sys.exit(_NO_TREES)
-        predict, _ = resolve(model, "auto")
-        predict(_made_up_rows(inputs_of(model)))
+        rows = _made_up_rows(inputs_of(model))
+        resolve(model, "auto")[0](rows)
+        if is_small:  # CatBoost writes its trees to a file
+            TreeShap().fit(model, rows[:_EXPLAINED]).explain(rows[:_EXPLAINED])
 
 
 def _made_up_rows(inputs: Inputs) -> pd.DataFrame:
