@@ -264,7 +264,8 @@ def test_a_model_that_ends_its_process(folder, monkeypatch, what, seconds, messa
     assert re.search(message, result.stderr), result.stderr
 
 
-def test_a_model_that_ends_the_process_which_reads_its_trees(folder, monkeypatch):
+@pytest.mark.parametrize("call", ["catboost.CatBoost.save_model", "gpec.explainers.TreeShap.__call__"])
+def test_a_model_that_ends_the_process_which_explains_it(folder, monkeypatch, call):
     """CatBoost predicts with some garbled models, and ends the process when it writes their trees to a file."""
     catboost = pytest.importorskip("catboost")
     rows = pd.read_csv("train.csv")[["income", "debt", "age"]]
@@ -273,7 +274,7 @@ def test_a_model_that_ends_the_process_which_reads_its_trees(folder, monkeypatch
     assert explain("--out", "e.csv", model="m.cbm").exit_code == 0
     (folder / "library").mkdir()
     (folder / "library" / "sitecustomize.py").write_text(
-        "import os\nimport catboost\ncatboost.CatBoost.save_model = lambda *_, **__: os._exit(3)\n"
+        f"import os\nimport catboost, gpec\n{call} = lambda *_, **__: os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "library"), *sys.path]))
     result = explain("--out", "other.csv", model="m.cbm")

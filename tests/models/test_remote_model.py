@@ -258,7 +258,15 @@ def test_an_ipv6_address():
 
 @pytest.mark.parametrize(
     "address",
-    ["{}/v2/models/m", "{}", "{}:99999/v2/models/m", "{}/v2/models/other", "{}/a@b", "{}/v2/models/m?key=hunter2"],
+    [
+        "{}/v2/models/m",
+        "{}",
+        "{}:99999/v2/models/m",
+        "{}/v2/models/other",
+        "{}/a@b",
+        "{}/v2/models/m?key=hunter2",
+        "{}\u2100/v2/models/m",
+    ],  # not even in the cause of the error
 )
 def test_credentials_are_sent_and_not_printed(address):
     with serving(Server()) as server:
@@ -404,6 +412,13 @@ def test_words_of_a_server_are_printable():
     server = Server(fail=lambda k: (400, {"error": "\x1b[2Jno"}))
     with serving(server), pytest.raises(RuntimeError, match=r"status 400 \(\[2Jno\)$"):
         quick(server)(X)
+
+
+def test_words_of_a_server_are_few():
+    server = Server(fail=lambda k: (400, {"error": "no " * 9_999}))
+    with serving(server), pytest.raises(RuntimeError, match=r"status 400 \(no no") as fault:
+        quick(server)(X)
+    assert len(str(fault.value)) < 400
 
 
 def test_copies_connect_anew():

@@ -75,7 +75,7 @@ def ask_once(source: str) -> None:
         rows = _made_up_rows(inputs_of(model))
         resolve(model, "auto")[0](rows)
         if is_small:  # CatBoost writes its trees to a file
-            TreeShap().fit(model, rows[:_EXPLAINED]).explain(rows[:_EXPLAINED])
+            TreeShap().fit(model, rows[:_EXPLAINED])(rows[:_EXPLAINED])
 
 
 def _made_up_rows(inputs: Inputs) -> pd.DataFrame:
