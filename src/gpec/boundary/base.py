@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.data import Schema, same_values
+from gpec.data.rows import concatenated
 from gpec.errors import BoundaryNotFoundError, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.runtime.randomness import make_seed, stream
@@ -185,8 +186,8 @@ _ARRAYS = tuple(f.name for f in fields(BoundarySample) if f.name not in ("n_mode
 
 def join(samples: list[BoundarySample]) -> BoundarySample:
     """Several samples as one; the numbers of model rows are added."""
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in samples]) for name in _ARRAYS}
-    return BoundarySample(n_model_rows=sum(sample.n_model_rows for sample in samples), **arrays)
+    n_model_rows = sum(sample.n_model_rows for sample in samples)
+    return BoundarySample(n_model_rows=n_model_rows, **concatenated(samples, *_ARRAYS))
 
 
 def require_every_class(model: Model, labels: IntArray) -> None:

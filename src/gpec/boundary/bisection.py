@@ -145,7 +145,19 @@ class BisectionSampler(Sampler):
                 bar.advance(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
         count, scarce = found.scarcest()
-        self._report_shortage(count, where or scarce, n_boundary, complete=one_column)
+        where, least = where or scarce, 1 if one_column else LEAST_POINTS
+        if count < least:
+            raise BoundaryNotFoundError(
+                f"Only {count} distinct boundary points were found{where}, but at least {least} are needed; pass more "
+                f"rows on both sides of it, or use boundary={type(self).__name__}(rows='box')."
+            )
+        if count < n_boundary and not one_column:  # which has no further points
+            warnings.warn(
+                f"Found {count} distinct boundary points{where} instead of n_boundary={n_boundary}, because further "
+                "pairs of rows give no new ones; pass more rows, or reduce n_boundary.",
+                FewBoundaryPointsWarning,
+                stacklevel=3,
+            )
         return found.sample()
 
     def _candidates(
@@ -166,21 +178,6 @@ class BisectionSampler(Sampler):
             rest = jitter.moved(_distinct(rest), rng)
             rows, labels = np.concatenate((rows, rest)), np.append(labels, model.labels(rest))
         return rows, labels
-
-    def _report_shortage(self, count: int, where: str, n_boundary: int, *, complete: bool) -> None:
-        least = 1 if complete else LEAST_POINTS
-        if count < least:
-            raise BoundaryNotFoundError(
-                f"Only {count} distinct boundary points were found{where}, but at least {least} are needed; pass more "
-                f"rows on both sides of it, or use boundary={type(self).__name__}(rows='box')."
-            )
-        if count < n_boundary and not complete:
-            warnings.warn(
-                f"Found {count} distinct boundary points{where} instead of n_boundary={n_boundary}, because further "
-                "pairs of rows give no new ones; pass more rows, or reduce n_boundary.",
-                FewBoundaryPointsWarning,
-                stacklevel=4,
-            )
 
 
 _IF_NUMBERS = " If it predicts numbers, not classes, set model_output='value'."

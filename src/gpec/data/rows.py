@@ -13,7 +13,7 @@ from gpec.data._output_kind import Classification, OutputKind
 from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Rows", "evenly_spaced"]
+__all__ = ["Rows", "concatenated", "evenly_spaced"]
 
 _BY_ROW = ("embedded", "encoded", "outputs", "effects")
 
@@ -66,12 +66,7 @@ class Rows:
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
         """Several as one; all of one schema and model."""
-        columns = {name: [getattr(part, name) for part in parts] for name in _BY_ROW}
-        arrays: dict[str, Any] = {
-            name: None if any(array is None for array in column) else np.concatenate(column)
-            for name, column in columns.items()
-        }
-        return replace(parts[0], **arrays)
+        return replace(parts[0], **concatenated(parts, *_BY_ROW))
 
     def own(self, feature: int) -> FloatArray:
         """The columns of ``embedded`` that belong to one feature, ``(n, m)``."""
@@ -96,6 +91,15 @@ class Rows:
         if array is None:
             raise InputError(f"These rows come without {name}, which the kernel reads; pass Rows(..., {name}=...).")
         return array
+
+
+def concatenated(parts: Sequence[Any], *names: str) -> dict[str, Any]:
+    """The arrays of several objects, by name; None for one that is missing in any of them."""
+    found: dict[str, Any] = {}
+    for name in names:
+        arrays = [getattr(part, name) for part in parts]
+        found[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+    return found
 
 
 def evenly_spaced(n: int, most: int) -> IntArray:

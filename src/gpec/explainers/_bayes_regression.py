@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from gpec._validation import check_level, check_positive
+from gpec.data.rows import concatenated
 from gpec.typing import FloatArray, IntArray
 
 
@@ -65,7 +66,7 @@ class LinearPosterior:
     @classmethod
     def join(cls, parts: Sequence[LinearPosterior]) -> LinearPosterior:
         """Several posteriors as one."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return cls(**concatenated(parts, *(field.name for field in fields(cls))))
 
     @property
     def intercept(self) -> FloatArray:
@@ -149,10 +150,8 @@ class Moments:
 
     def add(self, more: Moments, rows: IntArray) -> None:
         """Add the observations ``more`` of the regressions ``rows``."""
-        self.gram[rows] += more.gram
-        self.cross[rows] += more.cross
-        self.square[rows] += more.square
-        self.count[rows] += more.count
+        for field in fields(self):
+            getattr(self, field.name)[rows] += getattr(more, field.name)
 
     def solve(self, prior: float = 1.0, *, intercept_prior: float | None = None) -> LinearPosterior:
         """The posterior for ``P = prior * I``; ``intercept_prior`` is the intercept's own prior precision."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from gpec.data import Groups
+from gpec.data.rows import concatenated
 from gpec.errors import ExplainerError, InputError
 from gpec.models import Model
 from gpec.runtime.state import Limits, Shape
@@ -43,12 +44,7 @@ class Attribution:
     @classmethod
     def join(cls, parts: Sequence[Attribution]) -> Attribution:
         """Concatenate the rows of several; an optional array is kept only if all parts have it."""
-
-        def stack(name: str) -> Any:
-            pieces = [getattr(part, name) for part in parts]
-            return None if any(piece is None for piece in pieces) else np.concatenate(pieces)
-
-        return cls(stack("values"), stack("variance"), stack("base_values"))
+        return cls(**concatenated(parts, "values", "variance", "base_values"))
 
     def map(self, function: Callable[[FloatArray], FloatArray]) -> Attribution:
         """``function`` applied to each array that is not None."""

@@ -223,14 +223,13 @@ class CXPlain(Explainer):
             change = np.abs(after - before)
             largest = change.max(axis=1, keepdims=True)
             return np.asarray((change / np.where(largest > 0, largest, 1.0)) ** 2)
-        return _increase(before, after, self._truth(before))
-
-    def _truth(self, p: FloatArray) -> FloatArray:
         if self.truth == "probability":
-            return p
+            return _increase(before, after, before)
         if self.model_.is_binary:
-            return np.asarray(p > self.model_.threshold, dtype=np.float64)
-        return np.asarray(p.argmax(axis=2)[:, :, None] == np.arange(p.shape[2]), dtype=np.float64)
+            label = before > self.model_.threshold
+        else:
+            label = before.argmax(axis=2)[:, :, None] == np.arange(before.shape[2])
+        return _increase(before, after, label.astype(np.float64))
 
 
 def _increase(before: FloatArray, after: FloatArray, truth: FloatArray) -> FloatArray:

@@ -42,10 +42,6 @@ class Factor:
     r: FloatArray
     clipped_mass: float  # sum of the negative eigenvalues' sizes, as a share of all
 
-    def dense(self) -> FloatArray:
-        """``G`` in full; for few points."""
-        return np.asarray(self.B @ self.B.T + np.diag(self.r))
-
 
 _LATEST: WeakKeyDictionary[GeodesicGraph, tuple[float, Factor]] = WeakKeyDictionary()
 
