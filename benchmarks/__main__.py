@@ -107,6 +107,14 @@ PARTS = {
         "test), and a network of 32 and 16 units with KernelSHAP against 10 (150 and 80); 200 explained rows. Nats: "
         "what the distance along level sets adds to the log evidence of these 200 rows.",
     ),
+    "endpoint": (
+        "A model behind an endpoint",
+        "A whole `fit` of 40 rows (4 in the first line), 8 features, KernelSHAP with 20 background rows, 100 rows a "
+        "call. The server is a process on the same cores. A call takes 50 ms, and one in 20 is answered by status 503 "
+        "after 50 ms, with the Retry-After of the second column. *asked again*: rows that were asked more than once, "
+        "all by the check that the model answers the same twice. *ratio*: seconds over calls x 50 ms / calls at a time "
+        "(target 1.3).",
+    ),
     "networks": ("A network on MNIST", ""),
     "memory": ("Memory, and many rows", "Each in a process of its own."),
     "scale": (
