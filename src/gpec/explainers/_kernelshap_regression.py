@@ -3,7 +3,9 @@
     phi = argmin sum_S w(S) (v(S) - v(0) - sum_{j in S} phi_j)^2   subject to   sum_j phi_j = v(1) - v(0)
 
 with ``w(S) = (m - 1) / (C(m, |S|) |S| (m - |S|))``. A coalition and its complement have the same weight. Together they
-determine ``phi`` only through ``y = (v(S) - v(not S)) / 2``, which is regressed on ``z = 1_S - 1/2``.
+determine ``phi`` only through ``y = (v(S) - v(not S)) / 2``, the odd part of the game. It is regressed on ``z = +-1``
+of all players and, where this helps, on products of three of them: interactions of two have no odd part. The regression
+only predicts; what it leaves is added without bias, from the residuals of the pairs drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +20,13 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 
 _SMALL_COUNT = 2_048  # up to this number, random keys for all are cheaper than one draw for each game
 _LARGE_COUNT = 2**62  # with this many pairs, none is drawn twice
+_NOISE = np.concatenate([[1e-13], np.geomspace(1e-6, 10, 24)])  # of regressions, as a share of the terms' variance
+_PILOTS = 4  # games in which interactions are searched
+_LEAST_PAIRS = 20  # for interactions
+_GAIN = 0.8  # of the variance, from which interactions are used
+_FOLDS = 3
+_SCREENED = 24  # players of which all interactions are tried
+_MOST_TRIPLES = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +53,9 @@ class Design:
         """The coalitions to evaluate ``(g, 2 p, m)``: one of each pair, then their complements in the same order."""
         return np.concatenate([self.half, ~self.half], axis=1)
 
-    def solve(self, worth: FloatArray, empty: FloatArray, full: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def solve(
+        self, worth: FloatArray, empty: FloatArray, full: FloatArray, *, same_players: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
         """Values and their variance, both ``(g, m, c)``.
 
         Parameters
@@ -53,36 +64,200 @@ class Design:
             The values of :attr:`masks`.
         empty, full : arrays of shape (g, c)
             The values of the empty and of the full coalition.
+        same_players : bool
+            Whether player ``j`` is the same feature in all games, so that games can learn interactions from others.
         """
-        p, m = self.half.shape[1:]
-        whole = (full - empty)[:, None]
-        share = self.half.mean(axis=2, keepdims=True)
-        z = self.half - share  # 1_S minus its component along the constraint
-        y = (worth[:, :p] - worth[:, p:]) / 2 - (share - 0.5) * whole  # minus the constraint's part, too
-        weighted = self.weight[:, None] * z
-        root = np.sqrt(self.weight)[:, None] * z
-        A = root.swapaxes(1, 2) @ root  # BLAS needs half the work for a matrix times its transpose
-        A += np.trace(A, axis1=1, axis2=2)[:, None, None] / m**2  # regular; solutions stay orthogonal to the constraint
-        gain = np.linalg.solve(A, weighted.swapaxes(1, 2))  # (g, m, p): contribution of each y to each value
-        slopes = gain @ y
-        leverage = np.minimum(np.einsum("gmp,gpm->gp", gain, z), 0.999)
-        loo_residual = (y - z @ slopes) / (1 - leverage)[:, :, None]
-        # The regression alone is biased by the random covariance of z and residuals, which would not average out over
-        # games. So each pair is predicted by the slopes found without it, which are fixed given the other pairs.
-        moment, variance, total = np.zeros_like(slopes), np.zeros_like(slopes), 0.0
+        (g, p, m), known = self.half.shape, (full - empty) / 2
+        z, y = 2.0 * self.half - 1, (worth[:, :p] - worth[:, p:]) / 2
+        alone = _Terms(np.zeros((g, 0, 3), dtype=np.intp), np.ones((g, m)))
+        values, variance = self._estimate(z, y, known, [(np.full(p, True), alone)])
+        n = min(g, _PILOTS)
+        if m < 4 or p < _LEAST_PAIRS or not variance[:n].any():
+            return values, variance
+        # A pair is predicted by interactions that were chosen without it, so that residuals are not too small.
+        folds, some = np.arange(p) % _FOLDS, slice(n)
+        sets = [
+            (folds == i, _choose_terms(z[some, folds != i], y[some, folds != i], known[some])) for i in range(_FOLDS)
+        ]
+        found, spread = self._estimate(z[some], y[some], known[some], sets)
+        if spread.sum() < _GAIN * variance[some].sum():
+            values[some], variance[some] = found, spread
+            if n < g and same_players:
+                terms = _merge([one for _, one in sets], g - n)
+                values[n:], variance[n:] = self._estimate(z[n:], y[n:], known[n:], [(np.full(p, True), terms)])
+        return values, variance
+
+    def _estimate(
+        self, z: FloatArray, y: FloatArray, known: FloatArray, sets: list[tuple[BoolArray, _Terms]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values and their variance, from regressions on the terms of each set of pairs.
+
+        A regression alone is biased by shrinkage and by the random covariance of terms and residuals, which would not
+        average out over games. So each pair is predicted without it, and the mean residual of each size is added.
+        """
+        m = z.shape[2]
+        centred = (z - z.mean(axis=2, keepdims=True)) / 2  # 1_S minus its component along the constraint
+        weighted = self.weight[:, None] * centred
+        residuals, moment = np.empty_like(y), np.zeros((len(z), m, y.shape[2]))
+        for own, terms in sets:
+            X = terms.columns(z)
+            ridge = _Ridge.of(X, y, known, terms.prior, exact=X is z)
+            gain = ridge.gain
+            leverage = np.minimum(np.einsum("gfp,gpf->gp", gain, X), 1 - 1e-6)
+            loo_residual = (y - X @ ridge.slopes) / (1 - leverage)[:, :, None]
+            residuals[:, own] = loo_residual[:, own]
+            for first, last, count in self.strata:
+                part, n = first + np.flatnonzero(own[first:last]), last - first
+                if not len(part):
+                    continue
+                mean_slopes = ridge.slopes - gain[:, :, part] @ loo_residual[:, part] / len(part)
+                # given the others, a pair represents the pairs not drawn; the others represent only themselves
+                residual = n / count * (y[:, part] - X[:, part] @ mean_slopes) + (1 - n / count) * loo_residual[:, part]
+                moment += weighted[:, part].swapaxes(1, 2) @ residual
+                # the mean of centred times prediction over all pairs of this size
+                size = int(self.half[0, first].sum())
+                moment += len(part) * self.weight[first] * terms.mean_moment(mean_slopes, size)
+        variance, total = np.zeros_like(moment), 0.0
         for first, last, count in self.strata:
-            n, part = last - first, slice(first, last)
-            mean_slopes = slopes - gain[:, :, part] @ loo_residual[:, part] / n
-            # given the others, a pair represents the pairs not drawn; the others represent only themselves
-            residual = n / count * (y[:, part] - z[:, part] @ mean_slopes) + (1 - n / count) * loo_residual[:, part]
-            size = self.half[0, first].sum()
-            a = n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'] of this size, up to a projection
-            moment += weighted[:, part].swapaxes(1, 2) @ residual + a * mean_slopes
-            variance += _variance(weighted[:, part].swapaxes(1, 2), loo_residual[:, part], n, count)
-            total += a
+            n, part, size = last - first, slice(first, last), int(self.half[0, first].sum())
+            variance += _variance(weighted[:, part].swapaxes(1, 2), residuals[:, part], n, count)
+            total += n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'], up to a projection
         values = moment / total
         values -= values.mean(axis=1, keepdims=True)
-        return values + whole / m, variance / total**2
+        return values + 2 * known[:, None] / m, variance / total**2
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """Terms of a regression: all players ``z_j = +-1``, and interactions ``z_i z_j z_k``.
+
+    Attributes
+    ----------
+    triples : array of int, shape (g, t, 3)
+    prior : array of shape (g, m + t)
+        Prior variance of the slopes, up to a factor.
+    """
+
+    triples: IntArray
+    prior: FloatArray
+
+    def columns(self, z: FloatArray) -> FloatArray:
+        """The terms of the pairs, ``(g, p, m + t)``."""
+        if not self.triples.shape[1]:
+            return z
+        i, j, k = (np.take_along_axis(z, self.triples[:, None, :, place], axis=2) for place in range(3))
+        return np.concatenate([z, i * j * k], axis=2)
+
+    def mean_moment(self, slopes: FloatArray, size: int) -> FloatArray:
+        """Mean of the prediction times ``1_S``, orthogonal to the constraint, over all pairs of a size."""
+        g, m = len(self.triples), self.prior.shape[1] - self.triples.shape[1]
+        means = [_mean_product(m, size, order) for order in (2, 4)]
+        moment = (1 - means[0]) / 2 * slopes[:, :m]
+        for place in range(3):
+            at = (np.arange(g)[:, None], self.triples[:, :, place])
+            np.add.at(moment, at, (means[0] - means[1]) / 2 * slopes[:, m:])
+        return np.asarray(moment - moment.mean(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """Regressions whose slopes add up to a known number, with the noise that has the largest marginal likelihood."""
+
+    slopes: FloatArray  # (g, f, c)
+    root: FloatArray  # (g, f, f)
+    design: FloatArray  # (g, p, f)
+
+    @property
+    def gain(self) -> FloatArray:
+        """Contribution of each ``y`` to each slope, ``(g, f, p)``."""
+        return self.root @ self.design.swapaxes(1, 2)
+
+    @classmethod
+    def of(cls, X: FloatArray, y: FloatArray, known: FloatArray, prior: FloatArray, *, exact: bool = False) -> _Ridge:
+        """With ``exact`` there may be no noise at all."""
+        p, f = X.shape[1:]
+        spread, size = np.sqrt(prior), prior.sum(axis=1, keepdims=True)
+        mean = (prior / size)[:, :, None] * known[:, None]  # of slopes, given what they add up to
+        A, along = X * spread[:, None], (spread / np.sqrt(size))
+        A -= (A @ along[:, :, None]) * along[:, None]
+        y = y - X @ mean
+        values, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
+        values = np.maximum(values, 0.0)
+        projected = vectors.swapaxes(1, 2) @ (A.swapaxes(1, 2) @ y)
+        noise = _NOISE[0 if exact else 1 :, None] * values.sum(axis=1) / p
+        scaled = values + noise[:, :, None]  # (l, g, f)
+        squares = (y**2).sum(axis=1)
+        left = squares - (projected**2 / scaled[:, :, :, None]).sum(axis=2)  # (l, g, c)
+        left = np.maximum(left, 1e-15 * squares + 1e-300)
+        log_evidence = -p * np.log(left / noise[:, :, None]).mean(axis=2) - np.log(scaled).sum(axis=2)
+        log_evidence -= (p - f) * np.log(noise)
+        best = scaled[log_evidence.argmax(axis=0), np.arange(len(X))]
+        slopes = mean + spread[:, :, None] * (vectors @ (projected / best[:, :, None]))
+        root = (spread[:, :, None] * vectors / best[:, None]) @ vectors.swapaxes(1, 2)
+        return cls(slopes, root, A)
+
+
+def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray) -> _Terms:
+    """Interactions that explain what the players leave, in two rounds, each of half of the number."""
+    (g, p, m), scale = z.shape, 1 / np.maximum(y.std(axis=1), 1e-300)
+    slopes = _Ridge.of(z, y, known, np.ones((g, m))).slopes
+    size = np.sqrt(((slopes * scale[:, None]) ** 2).mean(axis=2))
+    size /= np.maximum(size.max(axis=1, keepdims=True), 1e-300)
+    players = np.sort(np.argsort(-size, axis=1, kind="stable")[:, :_SCREENED], axis=1)
+    some = np.take_along_axis(z, players[:, None], axis=2)
+    first, second, pair, third = _all_triples(players.shape[1])
+    places = np.stack([first[pair], second[pair], third], axis=1)
+    all_triples = players[:, places]  # (g, t, 3)
+    # strong players interact more: the prior, which weak ones may overcome
+    heredity = (np.take_along_axis(size, players, axis=1)[:, places] + 0.1).prod(axis=2)
+    products = some[:, :, first] * some[:, :, second]
+    chosen, residual = np.zeros((g, 0), dtype=np.intp), y - z @ slopes
+    unused = np.ones(heredity.shape)
+    for _ in range(2):
+        squares = np.zeros_like(heredity)
+        for output in range(y.shape[2]):
+            weight = residual[:, :, output] * scale[:, None, output]
+            covariance = (products * weight[:, :, None]).swapaxes(1, 2) @ some
+            squares += covariance[:, pair, third] ** 2
+        n = min(min(int(0.4 * p), _MOST_TRIPLES) // 2, heredity.shape[1] - chosen.shape[1])
+        new = np.argsort(-squares * heredity * unused, axis=1, kind="stable")[:, :n]
+        np.put_along_axis(unused, new, 0.0, axis=1)
+        chosen = np.concatenate([chosen, new], axis=1)
+        triples = np.take_along_axis(all_triples, chosen[:, :, None], axis=1)
+        prior = np.concatenate([(size + 0.05) ** 2, 0.1 * np.take_along_axis(heredity, chosen, axis=1)], axis=1)
+        X = _Terms(triples, prior).columns(z)
+        slopes = _Ridge.of(X, y, known, prior).slopes
+        residual = y - X @ slopes
+    squares = ((slopes * scale[:, None]) ** 2).mean(axis=2)
+    level = squares.mean(axis=1, keepdims=True) / prior.mean(axis=1, keepdims=True)
+    return _Terms(triples, squares + 0.05 * level * prior)
+
+
+def _merge(sets: list[_Terms], g: int) -> _Terms:
+    """The terms with the largest mean prior variance over some games, for ``g`` other games."""
+    m = sets[0].prior.shape[1] - sets[0].triples.shape[1]
+    prior = np.concatenate([terms.prior / terms.prior.sum(axis=1, keepdims=True) for terms in sets])
+    triples = np.concatenate([np.sort(terms.triples, axis=2) for terms in sets]).reshape(-1, 3)
+    unique, place = np.unique(triples, axis=0, return_inverse=True)
+    mean = np.bincount(place.ravel(), prior[:, m:].ravel()) / len(prior)
+    best = np.argsort(-mean, kind="stable")[: sets[0].triples.shape[1]]
+    both = np.concatenate([prior[:, :m].mean(axis=0), mean[best]])
+    return _Terms(np.broadcast_to(unique[best], (g, len(best), 3)), np.broadcast_to(both, (g, len(both))))
+
+
+@lru_cache(maxsize=64)
+def _all_triples(q: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """All pairs ``i < j`` of ``q`` players; for all triples ``i < j < k`` the number of ``i, j``, and ``k``."""
+    first, second = np.triu_indices(q, 1)
+    pair, third = np.nonzero(np.arange(q) > second[:, None])
+    return first, second, pair, third
+
+
+@lru_cache(maxsize=4_096)
+def _mean_product(m: int, size: int, order: int) -> float:
+    """Mean over coalitions of a size of the product of ``order`` players, each +1 inside and -1 outside of it."""
+    terms = ((-1) ** (order - j) * comb(size, j) * comb(m - size, order - j) for j in range(order + 1))
+    return sum(terms) / comb(m, order) if order <= m else 0.0
 
 
 def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> FloatArray:
@@ -101,8 +276,8 @@ def least_samples(m: int) -> int:
 def draw_design(m: int, n_samples: int, g: int, rng: np.random.Generator) -> Design:
     """Draw about ``n_samples`` coalitions of ``m`` players for each of ``g`` games.
 
-    Their number depends only on ``m`` and ``n_samples``. It includes all coalitions of sizes 1 and ``m - 1``, and at
-    least two pairs of each other size, which the variance needs.
+    Their number depends only on ``m`` and ``n_samples``. It includes at least two pairs of each size (all, if there are
+    fewer), which the variance needs.
     """
     counts, chosen = _plan(m, n_samples // 2)
     large = [k for k, count in enumerate(counts, start=1) if count >= _LARGE_COUNT]
@@ -132,7 +307,7 @@ def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
     target = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
     most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # some counts exceed a double
     least = np.minimum(most, 2.0)
-    least[:1] = most[:1]
+    pairs = max(pairs, m + int(least[1:].sum())) if m > 1 else 0  # more than the regression has unknowns
     low, high = 0.0, float((most / target).max(initial=0.0))
     if pairs >= sum(counts):
         return counts

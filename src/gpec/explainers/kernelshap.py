@@ -113,7 +113,8 @@ def _submit_design(
 
     def use(worth: FloatArray) -> None:
         empty = game.answers[references]
-        found, spread = design.solve(worth, empty, np.broadcast_to(p, empty.shape))
+        same = bool((players == players[0]).all())
+        found, spread = design.solve(worth, empty, np.broadcast_to(p, empty.shape), same_players=same)
         weight = game.weights[references][:, None, None]
         np.add.at(values, players, weight * found)
         np.add.at(variance, players, weight**2 * spread)
