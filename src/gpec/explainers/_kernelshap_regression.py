@@ -67,30 +67,49 @@ class Design:
         same_players : bool
             Whether player ``j`` is the same feature in all games, so that games can learn interactions from others.
         """
-        (g, p, m), known = self.half.shape, (full - empty) / 2
-        z, y = 2.0 * self.half - 1, (worth[:, :p] - worth[:, p:]) / 2
+        z, p = np.where(self.half, 1.0, -1.0), self.half.shape[1]
+        y, known = (worth[:, :p] - worth[:, p:]) / 2, (full - empty) / 2
+        outputs = range(y.shape[2])
+        found = [self._solve_output(z, y[:, :, [k]], known[:, [k]], same_players=same_players) for k in outputs]
+        values, variance = (np.concatenate(part, axis=2) for part in zip(*found, strict=True))
+        return values, variance
+
+    def _solve_output(
+        self, z: FloatArray, y: FloatArray, known: FloatArray, *, same_players: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values and their variance, both ``(g, m, 1)``, with interactions if they lower the variance of some games."""
+        g, p, m = z.shape
+        n, every = min(g, _PILOTS), np.full(p, True)
+        some, others = slice(n), slice(n, g)
         alone = _Terms(np.zeros((g, 0, 3), dtype=np.intp), np.ones((g, m)))
-        values, variance = self._estimate(z, y, known, [(np.full(p, True), alone)])
-        n = min(g, _PILOTS)
-        if m < 4 or p < _LEAST_PAIRS or not variance[:n].any():
-            return values, variance
-        # A pair is predicted by interactions that were chosen without it, so that residuals are not too small.
-        folds, some = np.arange(p) % _FOLDS, slice(n)
-        sets = [
-            (folds == i, _choose_terms(z[some, folds != i], y[some, folds != i], known[some])) for i in range(_FOLDS)
-        ]
-        found, spread = self._estimate(z[some], y[some], known[some], sets)
-        if spread.sum() < _GAIN * variance[some].sum():
-            values[some], variance[some] = found, spread
-            if n < g and same_players:
-                terms = _merge([one for _, one in sets], g - n)
-                values[n:], variance[n:] = self._estimate(z[n:], y[n:], known[n:], [(np.full(p, True), terms)])
+        values, variance, noise = self._estimate(z[some], y[some], known[some], [(every, alone.games(some))])
+        terms = alone.games(others)
+        if m > 3 and p >= _LEAST_PAIRS and variance.sum() > 1e-20 * (known[some] ** 2).sum():
+            # A pair is predicted by interactions that were chosen without it, so that residuals are not too small.
+            folds, most = np.arange(p) % _FOLDS, min(p // 4, _MOST_TRIPLES)
+            sets = [
+                (folds == i, _choose_terms(z[some, folds != i], y[some, folds != i], known[some], most))
+                for i in range(_FOLDS)
+            ]
+            found = self._estimate(z[some], y[some], known[some], sets)
+            if found[1].sum() < _GAIN * variance.sum():
+                values, variance = found[:2]
+                if same_players:
+                    noise, terms = found[2], _merge([one for _, one in sets], g - n)
+        if n < g:
+            rest = self._estimate(z[others], y[others], known[others], [(every, terms)], noise)
+            values, variance = np.concatenate([values, rest[0]]), np.concatenate([variance, rest[1]])
         return values, variance
 
     def _estimate(
-        self, z: FloatArray, y: FloatArray, known: FloatArray, sets: list[tuple[BoolArray, _Terms]]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Values and their variance, from regressions on the terms of each set of pairs.
+        self,
+        z: FloatArray,
+        y: FloatArray,
+        known: FloatArray,
+        sets: list[tuple[BoolArray, _Terms]],
+        noise: float | None = None,
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Values, their variance, and the noise of regressions on the terms of each set of pairs.
 
         A regression alone is biased by shrinkage and by the random covariance of terms and residuals, which would not
         average out over games. So each pair is predicted without it, and the mean residual of each size is added.
@@ -98,10 +117,11 @@ class Design:
         m = z.shape[2]
         centred = (z - z.mean(axis=2, keepdims=True)) / 2  # 1_S minus its component along the constraint
         weighted = self.weight[:, None] * centred
-        residuals, moment = np.empty_like(y), np.zeros((len(z), m, y.shape[2]))
+        residuals, moment, noises = np.empty_like(y), np.zeros((len(z), m, y.shape[2])), []
         for own, terms in sets:
             X = terms.columns(z)
-            ridge = _Ridge.of(X, y, known, terms.prior, exact=X is z)
+            ridge = _Ridge.of(X, y, known, terms.prior, noise, exact=X is z)
+            noises.append(ridge.noise)
             gain = ridge.gain
             leverage = np.minimum(np.einsum("gfp,gpf->gp", gain, X), 1 - 1e-6)
             loo_residual = (y - X @ ridge.slopes) / (1 - leverage)[:, :, None]
@@ -112,19 +132,21 @@ class Design:
                     continue
                 mean_slopes = ridge.slopes - gain[:, :, part] @ loo_residual[:, part] / len(part)
                 # given the others, a pair represents the pairs not drawn; the others represent only themselves
-                residual = n / count * (y[:, part] - X[:, part] @ mean_slopes) + (1 - n / count) * loo_residual[:, part]
-                moment += weighted[:, part].swapaxes(1, 2) @ residual
+                drawn, share = slice(first, last), len(part) / count
+                left = y[:, drawn] - X[:, drawn] @ mean_slopes
+                moment += share * weighted[:, drawn].swapaxes(1, 2) @ left
+                moment += (1 - n / count) * weighted[:, part].swapaxes(1, 2) @ loo_residual[:, part]
                 # the mean of centred times prediction over all pairs of this size
                 size = int(self.half[0, first].sum())
                 moment += len(part) * self.weight[first] * terms.mean_moment(mean_slopes, size)
         variance, total = np.zeros_like(moment), 0.0
         for first, last, count in self.strata:
-            n, part, size = last - first, slice(first, last), int(self.half[0, first].sum())
-            variance += _variance(weighted[:, part].swapaxes(1, 2), residuals[:, part], n, count)
+            n, drawn, size = last - first, slice(first, last), int(self.half[0, first].sum())
+            variance += _variance(weighted[:, drawn].swapaxes(1, 2), residuals[:, drawn], n, count)
             total += n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'], up to a projection
         values = moment / total
         values -= values.mean(axis=1, keepdims=True)
-        return values + 2 * known[:, None] / m, variance / total**2
+        return values + 2 * known[:, None] / m, variance / total**2, float(np.exp(np.mean(np.log(noises))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +162,9 @@ class _Terms:
 
     triples: IntArray
     prior: FloatArray
+
+    def games(self, some: slice) -> _Terms:
+        return _Terms(self.triples[some], self.prior[some])
 
     def columns(self, z: FloatArray) -> FloatArray:
         """The terms of the pairs, ``(g, p, m + t)``."""
@@ -164,44 +189,61 @@ class _Ridge:
     """Regressions whose slopes add up to a known number, with the noise that has the largest marginal likelihood."""
 
     slopes: FloatArray  # (g, f, c)
+    noise: float  # as a share of the terms' variance
     root: FloatArray  # (g, f, f)
-    design: FloatArray  # (g, p, f)
+    scaled: FloatArray  # (g, p, f)
 
     @property
     def gain(self) -> FloatArray:
         """Contribution of each ``y`` to each slope, ``(g, f, p)``."""
-        return self.root @ self.design.swapaxes(1, 2)
+        return self.root @ self.scaled.swapaxes(1, 2)
 
     @classmethod
-    def of(cls, X: FloatArray, y: FloatArray, known: FloatArray, prior: FloatArray, *, exact: bool = False) -> _Ridge:
-        """With ``exact`` there may be no noise at all."""
+    def of(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        known: FloatArray,
+        prior: FloatArray,
+        noise: float | None = None,
+        *,
+        exact: bool = False,
+    ) -> _Ridge:
+        """``noise``: instead of the most likely; ``exact``: it may be that there is none."""
         p, f = X.shape[1:]
-        spread, size = np.sqrt(prior), prior.sum(axis=1, keepdims=True)
-        mean = (prior / size)[:, :, None] * known[:, None]  # of slopes, given what they add up to
-        A, along = X * spread[:, None], (spread / np.sqrt(size))
-        A -= (A @ along[:, :, None]) * along[:, None]
+        spread, size = np.sqrt(prior)[:, :, None], prior.sum(axis=1)[:, None, None]
+        mean = prior[:, :, None] / size * known[:, None]  # of slopes, given what they add up to
+        A, along = X * spread.swapaxes(1, 2), spread / np.sqrt(size)
+        A -= (A @ along) @ along.swapaxes(1, 2)
         y = y - X @ mean
-        values, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-        values = np.maximum(values, 0.0)
-        projected = vectors.swapaxes(1, 2) @ (A.swapaxes(1, 2) @ y)
-        noise = _NOISE[0 if exact else 1 :, None] * values.sum(axis=1) / p
-        scaled = values + noise[:, :, None]  # (l, g, f)
-        squares = (y**2).sum(axis=1)
-        left = squares - (projected**2 / scaled[:, :, :, None]).sum(axis=2)  # (l, g, c)
-        left = np.maximum(left, 1e-15 * squares + 1e-300)
-        log_evidence = -p * np.log(left / noise[:, :, None]).mean(axis=2) - np.log(scaled).sum(axis=2)
-        log_evidence -= (p - f) * np.log(noise)
-        best = scaled[log_evidence.argmax(axis=0), np.arange(len(X))]
-        slopes = mean + spread[:, :, None] * (vectors @ (projected / best[:, :, None]))
-        root = (spread[:, :, None] * vectors / best[:, None]) @ vectors.swapaxes(1, 2)
-        return cls(slopes, root, A)
+        square = A.swapaxes(1, 2) @ A
+        signal = np.trace(square, axis1=1, axis2=2) / p
+        square += signal[:, None, None] * (along @ along.swapaxes(1, 2))  # regular; y has no part in this direction
+        if noise is None:
+            values, vectors = np.linalg.eigh(square)
+            values = np.maximum(values, 0.0)
+            projected = (vectors.swapaxes(1, 2) @ (A.swapaxes(1, 2) @ y)) ** 2
+            grid = _NOISE[0 if exact else 1 :]
+            level = grid[:, None] * signal
+            scaled = values + level[:, :, None]  # (l, g, f)
+            squares = (y**2).sum(axis=1)
+            left = squares - (projected / scaled[:, :, :, None]).sum(axis=2)  # (l, g, c)
+            left = np.maximum(left, 1e-15 * squares + 1e-300)
+            log_evidence = -p * np.log(left / level[:, :, None]).mean(axis=2) - np.log(scaled).sum(axis=2)
+            best = (log_evidence - (p - f) * np.log(level)).argmax(axis=0)
+            inverse = (vectors / scaled[best, np.arange(len(X))][:, None]) @ vectors.swapaxes(1, 2)
+            noise = float(np.exp(np.log(grid[best]).mean()))
+        else:
+            inverse = np.linalg.inv(square + (noise * signal)[:, None, None] * np.eye(f))
+        root = spread * inverse
+        return cls(mean + root @ (A.swapaxes(1, 2) @ y), noise, root, A)
 
 
-def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray) -> _Terms:
-    """Interactions that explain what the players leave, in two rounds, each of half of the number."""
-    (g, p, m), scale = z.shape, 1 / np.maximum(y.std(axis=1), 1e-300)
+def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray, most: int) -> _Terms:
+    """At most ``most`` interactions that explain what the players leave, a half of them in each of two rounds."""
+    g, _, m = z.shape
     slopes = _Ridge.of(z, y, known, np.ones((g, m))).slopes
-    size = np.sqrt(((slopes * scale[:, None]) ** 2).mean(axis=2))
+    size = np.abs(slopes[:, :, 0])
     size /= np.maximum(size.max(axis=1, keepdims=True), 1e-300)
     players = np.sort(np.argsort(-size, axis=1, kind="stable")[:, :_SCREENED], axis=1)
     some = np.take_along_axis(z, players[:, None], axis=2)
@@ -214,13 +256,10 @@ def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray) -> _Terms:
     chosen, residual = np.zeros((g, 0), dtype=np.intp), y - z @ slopes
     unused = np.ones(heredity.shape)
     for _ in range(2):
-        squares = np.zeros_like(heredity)
-        for output in range(y.shape[2]):
-            weight = residual[:, :, output] * scale[:, None, output]
-            covariance = (products * weight[:, :, None]).swapaxes(1, 2) @ some
-            squares += covariance[:, pair, third] ** 2
-        n = min(min(int(0.4 * p), _MOST_TRIPLES) // 2, heredity.shape[1] - chosen.shape[1])
-        new = np.argsort(-squares * heredity * unused, axis=1, kind="stable")[:, :n]
+        covariance = (products * residual).swapaxes(1, 2) @ some
+        score = covariance[:, pair, third] ** 2 * heredity * unused
+        n = min(most // 2, heredity.shape[1] - chosen.shape[1])
+        new = np.argsort(-score, axis=1, kind="stable")[:, :n]
         np.put_along_axis(unused, new, 0.0, axis=1)
         chosen = np.concatenate([chosen, new], axis=1)
         triples = np.take_along_axis(all_triples, chosen[:, :, None], axis=1)
@@ -228,9 +267,9 @@ def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray) -> _Terms:
         X = _Terms(triples, prior).columns(z)
         slopes = _Ridge.of(X, y, known, prior).slopes
         residual = y - X @ slopes
-    squares = ((slopes * scale[:, None]) ** 2).mean(axis=2)
-    level = squares.mean(axis=1, keepdims=True) / prior.mean(axis=1, keepdims=True)
-    return _Terms(triples, squares + 0.05 * level * prior)
+    squares = slopes[:, :, 0] ** 2
+    squares /= np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
+    return _Terms(triples, squares + 0.05 * prior / prior.sum(axis=1, keepdims=True))
 
 
 def _merge(sets: list[_Terms], g: int) -> _Terms:
@@ -302,9 +341,8 @@ def _plan(m: int, pairs: int) -> tuple[list[int], list[int]]:
 
 
 def _allocate(m: int, counts: list[int], pairs: int) -> list[int]:
-    """Number of pairs of each size: Neyman allocation for residuals of equal variance."""
-    size = np.arange(1, len(counts) + 1)
-    target = np.where(2 * size == m, 0.5, 1.0) / np.sqrt(size * (m - size))
+    """Number of pairs of each size: the same for all, where there are that many (leverage scores)."""
+    target = np.where(2 * np.arange(1, len(counts) + 1) == m, 0.5, 1.0)
     most = np.array([float(min(count, _LARGE_COUNT)) for count in counts])  # some counts exceed a double
     least = np.minimum(most, 2.0)
     pairs = max(pairs, m + int(least[1:].sum())) if m > 1 else 0  # more than the regression has unknowns
