@@ -21,12 +21,13 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 _SMALL_COUNT = 2_048  # up to this number, random keys for all are cheaper than one draw for each game
 _LARGE_COUNT = 2**62  # with this many pairs, none is drawn twice
 _NOISE = np.concatenate([[1e-13], np.geomspace(1e-6, 10, 24)])  # of regressions, as a share of the terms' variance
-_PILOTS = 4  # games in which interactions are searched
+_PILOTS = 2  # games in which interactions are searched
 _LEAST_PAIRS = 20  # for interactions
 _GAIN = 0.8  # of the variance, from which interactions are used
 _FOLDS = 3
 _SCREENED = 24  # players of which all interactions are tried
-_MOST_TRIPLES = 96
+_MOST_TRIPLES = 96  # against a few background rows
+_SHARED_TRIPLES = 32  # against the others, each of which adds to the cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Design:
         alone = _Terms(np.zeros((g, 0, 3), dtype=np.intp), np.ones((g, m)))
         values, variance, noise = self._estimate(z[some], y[some], known[some], [(every, alone.games(some))])
         terms = alone.games(others)
-        if m > 3 and p >= _LEAST_PAIRS and variance.sum() > 1e-20 * (known[some] ** 2).sum():
+        if same_players and m > 3 and p >= _LEAST_PAIRS and variance.sum() > 1e-20 * (known[some] ** 2).sum():
             # A pair is predicted by interactions that were chosen without it, so that residuals are not too small.
             folds, most = np.arange(p) % _FOLDS, min(p // 4, _MOST_TRIPLES)
             sets = [
@@ -94,8 +95,7 @@ class Design:
             found = self._estimate(z[some], y[some], known[some], sets)
             if found[1].sum() < _GAIN * variance.sum():
                 values, variance = found[:2]
-                if same_players:
-                    noise, terms = found[2], _merge([one for _, one in sets], g - n)
+                noise, terms = found[2], _merge([one for _, one in sets], g - n)
         if n < g:
             rest = self._estimate(z[others], y[others], known[others], [(every, terms)], noise)
             values, variance = np.concatenate([values, rest[0]]), np.concatenate([variance, rest[1]])
@@ -279,7 +279,7 @@ def _merge(sets: list[_Terms], g: int) -> _Terms:
     triples = np.concatenate([np.sort(terms.triples, axis=2) for terms in sets]).reshape(-1, 3)
     unique, place = np.unique(triples, axis=0, return_inverse=True)
     mean = np.bincount(place.ravel(), prior[:, m:].ravel()) / len(prior)
-    best = np.argsort(-mean, kind="stable")[: sets[0].triples.shape[1]]
+    best = np.argsort(-mean, kind="stable")[: min(sets[0].triples.shape[1], _SHARED_TRIPLES)]
     both = np.concatenate([prior[:, :m].mean(axis=0), mean[best]])
     return _Terms(np.broadcast_to(unique[best], (g, len(best), 3)), np.broadcast_to(both, (g, len(both))))
 

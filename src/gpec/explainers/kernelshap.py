@@ -53,9 +53,10 @@ class KernelShap(CoalitionExplainer):
     Notes
     -----
     The regression has a term for each feature and, where this lowers the variance, for up to 96 products of three. They
-    are searched among the 24 features with the largest effects, against four background rows; the others use what was
-    found. A pair is always predicted without it, and by terms that were chosen without it. The mean residual of each
-    size is added, so the estimate is nearly unbiased whatever the terms are.
+    are searched among the 24 features with the largest effects, against two background rows. The others use up to 32 of
+    them; all must differ from the row in the same features. A pair is always predicted without it, and by terms that
+    were chosen without it. The mean residual of each size is added, so the estimate is nearly unbiased whatever the
+    terms are.
 
     The variance is over random pairs of coalitions: the sum over sizes of the variance of the pairs' influence on the
     values, with the residuals of these predictions and the finite population correction.
