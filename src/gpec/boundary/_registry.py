@@ -42,11 +42,6 @@ def make_sampler(boundary: Any, schema: Schema, kind: OutputKind | None = None) 
             f"boundary={boundary!r} must be 'auto', a sampler of gpec.boundary, a BoundarySample or an array of points "
             "(J, d)."
         )
-    _check_sample(sample, schema)
-    return sample
-
-
-def _check_sample(sample: BoundarySample, schema: Schema) -> None:
     if sample.points.shape[1] != schema.n_features:
         raise InputError(f"boundary has {sample.points.shape[1]} features, but X has {schema.n_features}.")
     least = sample.least_points(schema)
@@ -62,4 +57,5 @@ def _check_sample(sample: BoundarySample, schema: Schema) -> None:
                 f"boundary has {codes[bad][0]} in the categorical column '{schema.names[j]}'; expected its codes 0 to "
                 f"{count - 1}, or pass a DataFrame."
             )
-    schema.embed(sample.points, "boundary")
+    schema.embed(sample.points, "boundary")  # raises if distances would overflow
+    return sample

@@ -158,16 +158,14 @@ def _schema(task: ExplainTask, frame: pd.DataFrame, kind: Any) -> Any:
 
     kinds = {"feature": pa.string(), "output": pa.string(), "error": pa.string()}
     kinds["data"] = pa.float64() if task.layout.numeric else pa.string()
-    kinds["row"] = _kind_of_labels(frame["row"]) if kind is None else kind
+    labels = frame["row"]
+    if kind is not None:
+        kinds["row"] = kind
+    elif labels.dtype == object or pd.api.types.is_string_dtype(labels.dtype):
+        kinds["row"] = pa.string()
+    else:
+        kinds["row"] = pa.Array.from_pandas(labels.iloc[:0]).type
     return pa.schema([(name, kinds.get(name, pa.float64())) for name in frame.columns])
-
-
-def _kind_of_labels(labels: pd.Series[Any]) -> Any:
-    import pyarrow as pa
-
-    if labels.dtype == object or pd.api.types.is_string_dtype(labels.dtype):
-        return pa.string()
-    return pa.Array.from_pandas(labels.iloc[:0]).type
 
 
 def _storable(frame: pd.DataFrame, schema: Any) -> pd.DataFrame:

@@ -80,7 +80,13 @@ def worst_slab_coverage(
     0.0
     """
     y, low, high = rows_first(truth=truth, lower=lower, upper=upper)
-    rows = _check_rows(X, len(y))
+    rows = check_finite_array("X", X)
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise InputError(f"X has the shape {rows.shape}; it must have rows and columns.")
+    if len(rows) != len(y):
+        raise InputError(f"X has {len(rows)} rows and truth has {len(y)}; both need the same number.")
+    if len(y) < 2:
+        raise InputError("X has 1 row; at least 2 are needed, as the rows are halved.")
     if check_positive("share", share) > 1:
         raise InputError(f"share={share!r} must be greater than 0 and at most 1.")
     check_count("n_directions", n_directions, least=0)
@@ -104,17 +110,6 @@ def worst_slab_coverage(
                 inside[i] = (slab.first <= places[slab.line]) & (places[slab.line] <= slab.last)
     result = [_mean(column, w[measured] * held) for column, held in zip(hits[measured].T, inside, strict=True)]
     return np.array(result).reshape(y.shape[1:]) if by_feature and y.ndim > 1 else result[0]
-
-
-def _check_rows(X: Any, n: int) -> FloatArray:
-    rows = check_finite_array("X", X)
-    if rows.ndim != 2 or not rows.shape[1]:
-        raise InputError(f"X has the shape {rows.shape}; it must have rows and columns.")
-    if len(rows) != n:
-        raise InputError(f"X has {len(rows)} rows and truth has {n}; both need the same number.")
-    if n < 2:
-        raise InputError("X has 1 row; at least 2 are needed, as the rows are halved.")
-    return rows
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> float:
