@@ -33,7 +33,8 @@ def protect(app: Any) -> None:
     server.config["MAX_CONTENT_LENGTH"] = LARGEST_UPLOAD * 4 // 3 + _SMALL  # as text a file grows by a third
     policy = (
         f"default-src 'self'; script-src 'self' {' '.join(app.csp_hashes())}; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'"
+        "img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"  # no other page may show this one in a frame
     )
 
     @server.before_request  # type: ignore[untyped-decorator]
@@ -67,7 +68,7 @@ def protect(app: Any) -> None:
 
     @server.after_request  # type: ignore[untyped-decorator]
     def add_headers(response: Any) -> Any:
-        response.headers.add("Content-Security-Policy", policy)  # beside that of the server
+        response.headers["Content-Security-Policy"] = policy
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         return response

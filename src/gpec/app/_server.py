@@ -110,7 +110,7 @@ def serve(application: Any, host: str, port: int, names: Sequence[str] = ()) -> 
     """Listen for a Flask application; ``serve_forever()`` answers requests. Port 0 is any free port.
 
     A request must name this machine by an IP address, as ``localhost``, or by one of ``host`` and ``names``, which
-    prevents DNS rebinding. No other page may show this one in a frame.
+    prevents DNS rebinding.
     """
     try:
         server = make_server(host, port, application, _Server6 if ":" in host else _Server, _Handler)
@@ -125,11 +125,6 @@ def serve(application: Any, host: str, port: int, names: Sequence[str] = ()) -> 
 
         if not _is_known(request.headers.get("Host", ""), known):
             abort(400, "The page is not known by this name; give it with --host-name.")
-
-    @application.after_request  # type: ignore[untyped-decorator]
-    def forbid_frames(response: Any) -> Any:
-        response.headers.add("Content-Security-Policy", "frame-ancestors 'none'")
-        return response
 
     return server
 

@@ -12,7 +12,6 @@ from gpec._version import __version__
 from gpec.cli._errors import app
 from gpec.cli._options import Debug, ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
 from gpec.cli._outputs import check_out, write
-from gpec.cli._parquet import explain_folder, is_folder
 from gpec.cli._run import CommandRun
 from gpec.explanation import Explanation
 
@@ -83,13 +82,13 @@ def explain(
     Parquet files is explained into the folder OUT, one file for each, here or on the workers of a Dask scheduler.
     Files that are in OUT already are not explained again.
     """
-    whole_folder = is_folder(ctx, data, options)
+    whole_folder = _is_folder(ctx, data, options)
     if not whole_folder:
         check_out(out)
     _require_one_source(ctx, options.fitted)
     run = CommandRun(model, options)
     if whole_folder:
-        explain_folder(run, data, out, options)
+        run.explain_folder(data, out, options)
         return
     if options.safe_csv and out.suffix.lower() != ".csv":
         raise typer.BadParameter(f"this is for .csv files, and {out} is none.", param_hint="--safe-csv")
@@ -155,6 +154,21 @@ def show_app(
     if missing:
         raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
     run(files or [], host=host, host_names=host_name or [], port=port, open_browser=browser)
+
+
+def _is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
+    """Whether DATA is a folder; refuse options that only apply to a folder."""
+    if data.is_dir():
+        if options.background is None and options.fitted is None:
+            raise typer.BadParameter(
+                "a folder needs rows to learn from: give --background FILE, or a file of gpec fit as --fitted.",
+                param_hint="DATA",
+            )
+        return True
+    for name, option in given(ctx).items():
+        if name in ("scheduler", "errors"):
+            raise typer.BadParameter(f"this is for a folder of Parquet files, and {data} is none.", param_hint=option)
+    return False
 
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:

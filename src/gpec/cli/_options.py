@@ -109,10 +109,6 @@ class FitOptions:
     restart: Annotated[bool, _run("--restart", help="Delete what an earlier run left there.")] = False
     debug: Debug = False
 
-    def folder(self, out: Path) -> Path:
-        """The checkpoint folder of the run, used until ``out`` is written."""
-        return self.checkpoint or out.with_name(f"{out.name}.partial")
-
 
 @dataclass(frozen=True)
 class _RowOptions:

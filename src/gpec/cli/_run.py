@@ -19,9 +19,12 @@ import typer
 from gpec._version import __version__
 from gpec.cli._errors import note
 from gpec.cli._inputs import Tables, usual_explainer
-from gpec.cli._options import ExplainOptions, FitOptions
+from gpec.cli._options import ExplainOptions, FitOptions, FolderOptions
 from gpec.cli._outputs import write
 from gpec.cli._trial import try_in_child
+from gpec.distributed import explain_parquet
+from gpec.distributed._parquet import check_folders
+from gpec.distributed._scheduler import running_on
 from gpec.errors import CheckpointError, GPECError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explainers._cost import LONG, in_words
@@ -83,7 +86,7 @@ class CommandRun:
 
         ``explained`` are the rows that the explainer will be run on.
         """
-        folder, rows = self.options.folder(out), self._calibration_rows
+        folder, rows = self.options.checkpoint or out.with_name(f"{out.name}.partial"), self._calibration_rows
         self.tables.require_dropped()
         with _working_in(folder, restart=self.options.restart, keep=self.options.keep):
             yield self._fitted(source, rows, folder, explained), folder
@@ -107,6 +110,30 @@ class CommandRun:
                 note(f"{resumed:,} of the {len(rows):,} rows were explained already.")
             write(e, out, g, safe_csv=safe_csv)
         return e
+
+    def explain_folder(self, data: Path, out: Path, options: FolderOptions) -> None:
+        """Explain each file of a folder of Parquet files that is not explained yet, and print the counts."""
+        how = {"resume": not options.restart, "overwrite": options.restart}
+        check_folders(data, out, **how)
+        with running_on(options.scheduler) as where:  # before the fit, which may take long
+            source = options.fitted or self.tables.read(options.background or data, labelled=False)
+            with self.fitted(source, out) as (g, _):
+                done = explain_parquet(
+                    g,
+                    data,
+                    out,
+                    attribution=options.attribution,
+                    confidence_level=options.level,
+                    errors=options.errors,
+                    index=options.index,
+                    scheduler=where,
+                    **how,
+                )
+        if done.n_resumed:
+            note(f"{done.n_resumed:,} of the {done.n_partitions:,} files were explained already.")
+        if done.n_failed:
+            note(f"{done.n_failed:,} of the {done.n_rows:,} rows could not be explained; the column error says why.")
+        typer.echo(f"Wrote {out}: {done.n_partitions:,} files, {done.n_rows:,} rows.\n{done.statement}")
 
     def _fitted(
         self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path, explained: pd.DataFrame | None
