@@ -1,7 +1,9 @@
-"""Tables from command-line arguments, and the explainer that suits the model."""
+"""Models and tables from command-line arguments."""
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +12,24 @@ from typing import Any
 import pandas as pd
 
 from gpec.cli._errors import note
+from gpec.cli._options import FitOptions
+from gpec.cli._trial import try_in_child
 from gpec.data import read_table
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers import TreeShap
-from gpec.models import match_columns
+from gpec.models import load_model, match_columns
 
 _TRIED_ROWS = 20
 _WITH_TREES = ("catboost", "lightgbm", "sklearn", "xgboost")
+
+
+def open_model(source: str, options: FitOptions) -> Any:
+    """The model; a file is tried in a child process first, ``package.module:function`` searched for here, too."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try_in_child(source)
+    trusted, names = options.trust_type or (), {"model_name": options.model_name, "output_name": options.output_name}
+    return load_model(source, trust_pickle=options.trust_pickle, trust_types=trusted, **names)
 
 
 @dataclass

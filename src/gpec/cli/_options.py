@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -17,10 +17,14 @@ import typer
 
 from gpec.cli._errors import remember_debug
 
-_model, _table, _fit, _run, _folder = (
-    partial(typer.Option, rich_help_panel=panel)
-    for panel in ("The model", "The table", "The fit", "The run", "A folder of Parquet files")
-)
+
+def _listed_under(panel: str) -> Callable[..., Any]:
+    """Makes options, from their help and their names, that --help lists under a heading."""
+    return lambda text, *names, **more: typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+_model, _table, _fit, _run = map(_listed_under, ("The model", "The table", "The fit", "The run"))
+_folder = _listed_under("A folder of Parquet files")
 
 
 def _between(value: float) -> float:
@@ -33,11 +37,11 @@ def _between(value: float) -> float:
 Model = Annotated[
     str,
     _model(
-        help="XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, "
+        "XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm, .onnx, .skops, "
         "package.module:function, or the http:// address of an Open Inference Protocol server."
     ),
 ]
-Debug = Annotated[bool, _run("--debug", help="Show details of an error.", callback=remember_debug)]
+Debug = Annotated[bool, _run("Show details of an error.", "--debug", callback=remember_debug)]
 
 
 @dataclass(frozen=True)
@@ -47,66 +51,56 @@ class FitOptions:
     explainer: Annotated[
         str | None,
         _fit(
-            help="kernelshap, tree, exact, shapley_sampling, lime, bayeslime, bayesshap, cxplain or captum:NAME; by "
+            "kernelshap, tree, exact, shapley_sampling, lime, bayeslime, bayesshap, cxplain or captum:NAME; by "
             "default tree where the model allows it, else kernelshap."
         ),
     ] = None
     mode: Annotated[
         Literal["auto", "explain", "predict"],
         _fit(
-            help="How attributions of similar rows are found: explain runs the explainer on them, predict learns to "
+            "How attributions of similar rows are found: explain runs the explainer on them, predict learns to "
             "predict them; auto is explain where that is cheap, as for trees."
         ),
     ] = "auto"
     calibrate: Annotated[
-        Path | None, _fit(help="Mode predict: a few hundred rows not used in fit, to check the intervals.")
+        Path | None, _fit("Mode predict: a few hundred rows not used in fit, to check the intervals.")
     ] = None
     n_boundary: Annotated[
-        int | None, _fit(min=10, help="Points of the decision boundary; by default 300, if the fit needs any.")
+        int | None, _fit("Points of the decision boundary; by default 300, if the fit needs any.", min=10)
     ] = None
-    n_explained: Annotated[int, _fit(min=1, help="Rows explained in fit; a few in mode explain.")] = 200
+    n_explained: Annotated[int, _fit("Rows explained in fit; a few in mode explain.", min=1)] = 200
     n_background: Annotated[
-        int | None, _fit(min=1, help="Number of background rows; by default 100, and for trees up to 1,000.")
+        int | None, _fit("Number of background rows; by default 100, and for trees up to 1,000.", min=1)
     ] = None
-    seed: Annotated[int, _fit(min=0, help="Random seed.")] = 0
-    model_name: Annotated[str | None, _model(help="Name of the model on the server, if the address has none.")] = None
+    seed: Annotated[int, _fit("Random seed.", min=0)] = 0
+    model_name: Annotated[str | None, _model("Name of the model on the server, if the address has none.")] = None
     model_output: Annotated[
-        Literal["auto", "probability", "logit", "value"],
-        _model(help="What the model returns; 'value' for a regressor."),
+        Literal["auto", "probability", "logit", "value"], _model("What the model returns; 'value' for a regressor.")
     ] = "auto"
-    output_name: Annotated[str | None, _model(help="Which output of an ONNX file or a server holds the answers.")] = (
+    output_name: Annotated[str | None, _model("Which output of an ONNX file or a server holds the answers.")] = None
+    threshold: Annotated[float, _model("Probability from which the model predicts the class.", callback=_between)] = 0.5
+    trust_pickle: Annotated[bool, _model("Allow pickles: loading one executes arbitrary code.", "--trust-pickle")] = (
+        False
+    )
+    trust_type: Annotated[list[str] | None, _model("A type in a .skops file that you trust; may be repeated.")] = None
+    drop: Annotated[list[str] | None, _table("A column that is not a feature, such as the label; may be repeated.")] = (
         None
     )
-    threshold: Annotated[
-        float, _model(help="Probability from which the model predicts the class.", callback=_between)
-    ] = 0.5
-    trust_pickle: Annotated[
-        bool, _model("--trust-pickle", help="Allow pickles: loading one executes arbitrary code.")
-    ] = False
-    trust_type: Annotated[list[str] | None, _model(help="A type in a .skops file that you trust; may be repeated.")] = (
-        None
-    )
-    drop: Annotated[
-        list[str] | None, _table(help="A column that is not a feature, such as the label; may be repeated.")
-    ] = None
-    index: Annotated[str | None, _table(help="The column with the labels of the rows.")] = None
-    categorical: Annotated[
-        list[str] | None, _table(help="A column of numbers that are categories; may be repeated.")
-    ] = None
+    index: Annotated[str | None, _table("The column with the labels of the rows.")] = None
+    categorical: Annotated[list[str] | None, _table("A column of numbers that are categories; may be repeated.")] = None
     batch_size: Annotated[
-        int | None,
-        _run(min=1, help="Most rows in a call of the model; by default 16,384, and 1,000 for a server."),
+        int | None, _run("Most rows in a call of the model; by default 16,384, and 1,000 for a server.", min=1)
     ] = None
     jobs: Annotated[
-        int | None, _run(help="Number of threads, and of calls of a server at a time; -1 for one on each core.")
+        int | None, _run("Number of threads, and of calls of a server at a time; -1 for one on each core.")
     ] = None
-    progress: Annotated[
-        bool | None, _run("--progress/--no-progress", help="Progress bars; by default on a terminal.")
-    ] = None
-    yes: Annotated[bool, _run("--yes", help="Do not ask before a run of more than a minute.")] = False
-    checkpoint: Annotated[Path | None, _run(help="Folder for finished work; by default OUT.partial.")] = None
-    keep: Annotated[bool, _run("--keep", help="Keep that folder at the end.")] = False
-    restart: Annotated[bool, _run("--restart", help="Delete what an earlier run left there.")] = False
+    progress: Annotated[bool | None, _run("Progress bars; by default on a terminal.", "--progress/--no-progress")] = (
+        None
+    )
+    yes: Annotated[bool, _run("Do not ask before a run of more than a minute.", "--yes")] = False
+    checkpoint: Annotated[Path | None, _run("Folder for finished work; by default OUT.partial.")] = None
+    keep: Annotated[bool, _run("Keep that folder at the end.", "--keep")] = False
+    restart: Annotated[bool, _run("Delete what an earlier run left there.", "--restart")] = False
     debug: Debug = False
 
 
@@ -114,18 +108,16 @@ class FitOptions:
 class _RowOptions:
     """Options of commands that explain rows, listed first."""
 
-    background: Annotated[
-        Path | None, _fit(help="Rows like those the model was trained on; by default DATA itself.")
-    ] = None
-    fitted: Annotated[Path | None, _fit(help="A file of gpec fit, in place of a new fit.")] = None
+    background: Annotated[Path | None, _fit("Rows like those the model was trained on; by default DATA itself.")] = None
+    fitted: Annotated[Path | None, _fit("A file of gpec fit, in place of a new fit.")] = None
     attribution: Annotated[
         Literal["explainer", "posterior"],
         _run(
-            help="Run the explainer on each row, with intervals about similar rows; or predict its answers, with "
+            "Run the explainer on each row, with intervals about similar rows; or predict its answers, with "
             "intervals about the value: cheap for many rows."
         ),
     ] = "explainer"
-    level: Annotated[float, _run(help="Confidence level of the intervals.", callback=_between)] = 0.95
+    level: Annotated[float, _run("Confidence level of the intervals.", callback=_between)] = 0.95
 
 
 @dataclass(frozen=True)
@@ -140,17 +132,16 @@ class FolderOptions(ExplainOptions):
     scheduler: Annotated[
         str | None,
         _folder(
+            "A Dask scheduler, such as tcp://host:8786, whose workers explain a folder of Parquet files.",
             metavar="ADDRESS",
-            help="A Dask scheduler, such as tcp://host:8786, whose workers explain a folder of Parquet files.",
         ),
     ] = None
     errors: Annotated[
         Literal["raise", "keep"],
-        _folder(help="What to do about a row that cannot be explained: stop, or write the reason beside it."),
+        _folder("What to do about a row that cannot be explained: stop, or write the reason beside it."),
     ] = "raise"
     safe_csv: Annotated[
-        bool,
-        _run("--safe-csv", help="In a .csv file, put ' before texts that a spreadsheet would run as a formula."),
+        bool, _run("In a .csv file, put ' before texts that a spreadsheet would run as a formula.", "--safe-csv")
     ] = False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,10 +17,9 @@ import typer
 
 from gpec._version import __version__
 from gpec.cli._errors import note
-from gpec.cli._inputs import Tables, usual_explainer
+from gpec.cli._inputs import Tables, open_model, usual_explainer
 from gpec.cli._options import ExplainOptions, FitOptions, FolderOptions
 from gpec.cli._outputs import write
-from gpec.cli._trial import try_in_child
 from gpec.distributed import explain_parquet
 from gpec.distributed._parquet import check_folders
 from gpec.distributed._scheduler import running_on
@@ -29,7 +27,6 @@ from gpec.errors import CheckpointError, GPECError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
-from gpec.models import load_model
 from gpec.runtime.checkpoint import IDENTITY, has_results, is_begun, write_identity
 from gpec.runtime.fingerprint import fingerprint
 
@@ -46,13 +43,7 @@ class CommandRun:
 
     @cached_property
     def model(self) -> Any:
-        """The model; a file is tried in a child process first, ``package.module:function`` searched for here, too."""
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try_in_child(self.source)
-        o = self.options
-        names = {"model_name": o.model_name, "output_name": o.output_name}
-        return load_model(self.source, trust_pickle=o.trust_pickle, trust_types=o.trust_type or (), **names)
+        return open_model(self.source, self.options)
 
     @cached_property
     def tables(self) -> Tables:
