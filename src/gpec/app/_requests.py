@@ -93,9 +93,10 @@ def taking_turns() -> Iterator[None]:
 def callback(
     app: Any, outputs: str, inputs: str, state: str = "", *, sorry: Callable[[str], Any] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Connect a callback; its places are named by part and property, ``"file.options file.value"``, "pick" all buttons.
+    """Connect a callback; its places are named by part and property, such as ``"file.options file.value"``.
 
-    ``sorry`` makes its answer from the sentence of an error, else the answer is status 500.
+    The part "pick" stands for every button that picks a row. ``sorry`` makes the answer from the sentence of an error;
+    without it the answer is status 500.
     """
     places = [
         kind({"pick": ALL} if part == "pick" else part, of_part)
