@@ -81,7 +81,8 @@ PARTS = {
         "KernelSHAP at equal numbers of model rows",
         "Root mean squared error of a Shapley value, over rows and seeds on which nothing was chosen, beside those "
         "of shapiq 1.8 and shap. The truth: exact trees, enumeration, terms of a polynomial, or 16 other runs of "
-        "2,000. All pay for a coalition with one model row for each background row. The variance is over 12 seeds.",
+        "2,000. All pay for a coalition with one model row for each background row. Two rows of each; the "
+        "others ran twice, gpec with 12 seeds, over which the variance is.",
     ),
     "cxplain": ("CXPlain", ""),
     "explainers": (

@@ -230,12 +230,12 @@ def report(cells):
         some = [x for x in cells if x["background"] == B]
         best = [min(x["rmse"][name] for name in names) for x in some]
         won = sum(x["rmse"]["gpec"] < least for x, least in zip(some, best, strict=True))
-        factor = np.exp(np.mean([np.log(least / x["rmse"]["gpec"]) for x, least in zip(some, best, strict=True)]))
+        factor = np.median([least / x["rmse"]["gpec"] for x, least in zip(some, best, strict=True)])
         ratio = np.mean([x["variance"][0] / x["variance"][1] for x in some])
         rows = max(x["rows"]["gpec"] / min(x["rows"][name] for name in names) for x in some)
         lines.append(
             f"- {B} background {'row' if B == 1 else 'rows'}: gpec has the least error in {won} of {len(some)} cells "
-            f"({won / len(some):.0%}); the best other error is {factor:.2f} times its error on (geometric) average; "
+            f"({won / len(some):.0%}); the best other error is {factor:.2f} times its error in the median; "
             f"claimed over actual variance is {ratio:.2f} on average; it used at most {rows:.3f} times the model rows."
         )
     return lines
