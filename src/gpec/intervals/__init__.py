@@ -3,7 +3,7 @@
 from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.intervals.order_statistics import AllExplained, BoundsOnly, draws_needed
-from gpec.intervals.protocol import Explained
+from gpec.intervals.protocol import Explained, Fitted
 from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value
 from gpec.intervals.trust import (
     SIGN_LEVELS,
@@ -24,6 +24,7 @@ __all__ = [
     "Calibration",
     "ConformityScores",
     "Explained",
+    "Fitted",
     "IntervalRule",
     "Latent",
     "ResidualNormalizer",
