@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from gpec.data._equality import contents_of
+from gpec.models._remote import calling
 from gpec.runtime.blocks import on_threads
 from gpec.runtime.checkpoint import BlockCache
 from gpec.typing import FloatArray, IntArray
@@ -23,6 +25,7 @@ from gpec.typing import FloatArray, IntArray
 Ask = Callable[[IntArray], FloatArray]
 
 _MOST_BYTES = 256 * 2**20
+_WAITING = 4  # threads for each call at a time: some wait before they try again
 _BYTES_OF_ENTRY = 200  # in the dict, besides the numbers
 
 
@@ -109,8 +112,15 @@ class Answers:
             return new
 
         batches = [unknown[start : start + size] for start in range(0, len(unknown), size)]
-        with on_threads((n_jobs or self.n_jobs) if len(batches) > 1 else 1, ahead=len(batches)) as mapped:
-            for new in mapped(ask_batch, batches):
+        n = effective_n_jobs((n_jobs or self.n_jobs) if len(batches) > 1 else 1)
+        most = BoundedSemaphore(n)
+
+        def ask_in_turn(at: list[int]) -> dict[bytes, bytes]:
+            with calling(most):
+                return ask_batch(at)
+
+        with on_threads(n if n == 1 else _WAITING * n, ahead=len(batches)) as mapped:
+            for new in mapped(ask_in_turn, batches):
                 found.update(new)
         if failed:
             raise failed[min(failed)]

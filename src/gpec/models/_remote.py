@@ -14,8 +14,11 @@ import io
 import json
 import re
 import secrets
+import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import count
@@ -170,7 +173,7 @@ class RemoteModel:
                 raise ConnectionError(
                     f"{self.address} did not answer {tries} tries within {self._patience:g} s ({reason})"
                 ) from cause
-            time.sleep(pause)
+            _sleep_aside(pause)
             wait = min(2 * wait, _LONGEST_WAIT)
         raise AssertionError  # the last try returns or raises
 
@@ -230,6 +233,33 @@ class _Response(http.client.HTTPResponse):
     def __init__(self, sock: Any, *args: Any, deadline: Deadline, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp = io.BufferedReader(DeadlineReader(self.fp.detach(), sock, deadline))
+
+
+_turn = threading.local()  # the semaphore that this thread holds while it calls
+
+
+@contextmanager
+def calling(most: threading.BoundedSemaphore) -> Iterator[None]:
+    """A context of which so many run at a time, except while a request waits before it is repeated."""
+    with most:
+        _turn.held = most
+        try:
+            yield
+        finally:
+            _turn.held = None
+
+
+def _sleep_aside(seconds: float) -> None:
+    """Sleep, and let another thread call meanwhile."""
+    held = getattr(_turn, "held", None)
+    if held is None:
+        time.sleep(seconds)
+        return
+    held.release()
+    try:
+        time.sleep(seconds)
+    finally:
+        held.acquire()
 
 
 def _seconds_to_wait(header: str | None) -> float:
