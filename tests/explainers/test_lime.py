@@ -7,11 +7,13 @@ import pytest
 from explainer_helpers import SLOPES, linear, recorded, shapley_by_definition
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
 
 import gpec
 from archive_helpers import tree_through_file
 from extras import lime_tabular
 from gpec.errors import InputError, ModelCallError, NotFittedError, ParameterTypeError
+from gpec.explainers import TreeShap
 from gpec.explainers.lime import BayesLime, BayesShap, Lime
 
 SMALL = {"lime": Lime(300), "bayeslime": BayesLime(100), "bayesshap": BayesShap(60)}
@@ -183,6 +185,18 @@ def test_cost_in_model_rows(models, X, counting):
         before = explainer.model_.n_rows
         explainer(X[:5])
         assert explainer.model_.n_rows - before == 5 * rows
+
+
+@pytest.mark.parametrize(
+    ("explainer", "rows"), [(BayesShap(60), 100), (BayesShap(60, n_background=150), 100), (TreeShap(), 1_000)]
+)
+def test_background_rows_of_auto(explainer, rows):
+    """The background rows of a coalition are another number."""
+    X = np.random.default_rng(5).normal(size=(1_200, 2))
+    model = DecisionTreeClassifier(max_depth=2).fit(X, X[:, 0] > 0)
+    assert len(clone(explainer).fit(model, X).background_) == rows
+    g = gpec.GPEC(model, clone(explainer), n_explained=5, n_boundary=20, random_state=0, progress=False)
+    assert len(g.fit(X)._fitted.context.background) == rows
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ class Explainer(BaseEstimator, ABC):
     learns: bool = False
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
-    n_background: int = 100  # rows that ``background="auto"`` draws at most
+    most_background: int = 100  # rows that ``background="auto"`` draws at most
     groups_: Groups | None = None  # attributions are added within groups of features
 
     def check(self) -> None:
@@ -112,7 +112,7 @@ class Explainer(BaseEstimator, ABC):
         schema, Z = Schema.learn(X, categorical_features=categorical_features)
         seed = make_seed(random_state)
         checked = Model(model, schema, model_output=model_output, threshold=threshold)
-        rows = check_background(background, schema, Z, seed, self.n_background)
+        rows = check_background(background, schema, Z, seed, self.most_background)
         checked.answers(Z[:1])  # gives the number of classes
         self.prepare(checked, rows, Z, seed)
         self.seed_ = seed

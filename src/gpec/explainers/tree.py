@@ -75,7 +75,7 @@ class TreeShap(Explainer):
 
     stochastic = False
     cheap = True
-    n_background = 1_000  # so that with usual tables nothing depends on a draw
+    most_background = 1_000  # so that with usual tables nothing depends on a draw
     threads = True
 
     def __init__(

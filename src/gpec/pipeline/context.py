@@ -145,7 +145,7 @@ def check_fit_inputs(
         raise InputError(
             f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
-    usual = Explainer.n_background if explainer is None else explainer.n_background
+    usual = Explainer.most_background if explainer is None else explainer.most_background
     background = check_background(settings.background, schema, Z, seed, usual)
     context = FitContext(settings, schema, checked, groups, explainer, background, seed, mode)
     return FitInputs(context, similar, sampler, Z, explained, given)
