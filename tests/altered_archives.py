@@ -276,7 +276,7 @@ def peak():
     """Greatest memory of this process since it was set back, where that can be done; in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would count what the process that started this one had
-        return next(1024 * int(line.split()[1]) for line in status.open() if line.startswith("VmHWM"))
+        return next(1024 * int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
