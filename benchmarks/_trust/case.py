@@ -16,6 +16,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 import gpec
 from benchmarks._trust.problems import N_EXPLAINED, Problem, Remembering, filled, problem
 from gpec.errors import InputError
+from gpec.explainers import Explainer
 from gpec.metrics import coverage, interval_score, mean_width, nlpd, rank_correlation, worst_slab_coverage
 from gpec.similar import NearestRows
 
@@ -59,9 +60,9 @@ class Truth:
 class KnownTruth:
     """A problem, its explainer, and the truth about its test rows."""
 
-    def __init__(self, table: str, kind: str, seed: int) -> None:
+    def __init__(self, table: str, kind: str, seed: int, explainer: Explainer | None = None) -> None:
         self.seed, self.seconds = seed, {}
-        self.problem: Problem = problem(table, kind, seed)
+        self.problem: Problem = problem(table, kind, seed, explainer)
         p = self.problem
         self.explainer = Remembering(p.explainer, {})
         with self.clock("truth"):

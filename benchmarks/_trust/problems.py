@@ -52,8 +52,8 @@ class Problem:
     categorical: list[int] | None = None  # columns of codes that are switched, never interpolated
 
 
-def problem(table: str, kind: str, seed: int) -> Problem:
-    """One table, split and modelled with one seed."""
+def problem(table: str, kind: str, seed: int, explainer: Explainer | None = None) -> Problem:
+    """One table, split and modelled with one seed; by default trees are explained exactly where that can be."""
     X, y = _regression_table(table) if table in REGRESSIONS else _table(table)
     if kind == "network":
         X = filled(X, X)
@@ -61,7 +61,8 @@ def problem(table: str, kind: str, seed: int) -> Problem:
     order = rng.permutation(len(X))
     # shap reads boosted trees of two classes only
     exact_trees = kind == "trees" and table != THREE_CLASSES
-    explainer = TreeShap() if exact_trees else KernelShap(n_samples=N_COALITIONS)
+    if explainer is None:
+        explainer = TreeShap() if exact_trees else KernelShap(n_samples=N_COALITIONS)
     sizes = SIZES[type(explainer)]
     n_calibration = min(sizes.calibration, max(LEAST_CALIBRATION, len(X) // 5))
     test, calibration, rest = np.split(order, [sizes.test, sizes.test + n_calibration])

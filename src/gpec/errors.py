@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 __all__ = [
     "BatchSizeWarning",
     "BoundaryNotFoundError",
+    "BudgetError",
     "CalibrationWarning",
     "CheckpointError",
     "ClusterError",
@@ -60,6 +61,10 @@ class GPECError(Exception):
 
 class InputError(GPECError, ValueError):
     """An argument has a value that cannot be used."""
+
+
+class BudgetError(InputError):
+    """A budget of model rows is too small for what is to be done."""
 
 
 class ParameterTypeError(GPECError, TypeError):

@@ -22,6 +22,7 @@ from gpec.pipeline.attributions import detect_sum, explain_sample
 from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit_checkpoint, seed_of
 from gpec.pipeline.cost import cost_of_fitted, cost_of_unfitted
+from gpec.pipeline.effort import budget_left, calibration_effort, choose_effort, explanation_effort, n_pairs
 from gpec.pipeline.explain import (
     explain_rows,
     latent_intervals,
@@ -30,11 +31,12 @@ from gpec.pipeline.explain import (
     row_labels,
     similar_row_intervals,
     value_intervals,
+    with_samples,
 )
 from gpec.pipeline.fitted import Fitted, OutputModel, SavedGPEC
 from gpec.pipeline.gaussian_process import build_graph, fit_kernel, fit_posterior
 from gpec.pipeline.kernel_inputs import explained_rows
-from gpec.pipeline.refine import Refinement, mean_width, refine_once
+from gpec.pipeline.refine import Refinement, explain_for_targets, mean_width, refine_once
 from gpec.pipeline.restore import replacement_parameters, restore
 from gpec.pipeline.reuse import fingerprint_model, reuse_previous_fit
 from gpec.pipeline.sampling import (
@@ -66,6 +68,7 @@ PAPER: dict[str, Any] = {
     "noise": 1e-4,
     "n_neighbors": 5,
     "draw": "uniform",
+    "fit_samples": "full",
 }
 
 _KIND = "GPEC"  # of a file
@@ -126,10 +129,23 @@ class GPEC(BaseEstimator):
         is sampled for a kernel that does not use it; see :meth:`sample_boundary`.
     n_neighbors, n_landmarks, components
         See :meth:`gpec.geometry.GeodesicGraph.build`. With several classes "auto" is at most 800 landmarks for each.
-    n_explained : int
+    n_explained : int or "auto"
         Rows of ``X`` explained in ``fit``, unless ``X_explained`` is given; in mode "explain" at most 20, as a trial.
+        "auto" is 200 with as many samples for each as in ``explain``; or, if the explainer can use fewer and
+        ``fit_samples`` allows it, up to 300 with fewer samples, for about a quarter of the model rows.
         The Gaussian process of ``n`` rows takes about ``8 n**2`` bytes for each attribution of a row, twice as much
         if they have noise, and 1.2 GB at most (0.6 GB for 2,000 rows and 20 features without noise).
+    fit_samples : int, "auto" or "full"
+        Samples for each row explained in ``fit``: coalitions of "kernelshap", permutations of "shapley_sampling",
+        perturbations of LIME and its Bayesian kin. Their noise is known, so more rows with fewer samples often teach
+        more. "auto" explains 30 rows with the fewest samples and compares the posterior variances that each number of
+        samples would give, at the same number of model rows; with a given ``n_explained`` and no budget it is "full",
+        the explainer's own number, which ``explain`` always uses. ``diagnostics_["effort"]`` tells the choice.
+    budget : int or None
+        The most model rows that ``fit`` and ``calibrate`` may use together; ``explain`` has its own. ``fit`` takes up
+        to half of it: it decides how many rows are explained, with how many samples each. A boundary is sampled only
+        if it takes at most a tenth, or if ``kernel`` rests on it. What is left calibrates. With a larger budget, the
+        next ``fit`` of the same rows goes on from what is known.
     draw : {"output", "uniform"}
         How these rows are drawn: half of them evenly over the range of the model's answers, so that rare classes are
         among them, or all evenly. ``explained_weights_`` says how many rows each stands for.
@@ -204,7 +220,9 @@ class GPEC(BaseEstimator):
         n_neighbors: int = 10,
         n_landmarks: int | Literal["auto"] = "auto",
         components: Literal["separate", "bridge"] = "separate",
-        n_explained: int = 200,
+        n_explained: int | Literal["auto"] = "auto",
+        fit_samples: int | Literal["auto", "full"] = "auto",
+        budget: int | None = None,
         draw: Literal["output", "uniform"] = "output",
         background: Any = "auto",
         noise: Any = "auto",
@@ -234,6 +252,8 @@ class GPEC(BaseEstimator):
         self.n_landmarks = n_landmarks
         self.components = components
         self.n_explained = n_explained
+        self.fit_samples = fit_samples
+        self.budget = budget
         self.draw = draw
         self.background = background
         self.noise = noise
@@ -253,6 +273,7 @@ class GPEC(BaseEstimator):
         X: Any,
         y: Any = None,
         *,
+        targets: Any = None,
         X_explained: Any = None,
         attributions: Any = None,
         attribution_variance: Any = None,
@@ -267,6 +288,9 @@ class GPEC(BaseEstimator):
         X : array or DataFrame of shape (n, d)
             Rows like those the model was trained on.
         y : ignored
+        targets : rows, optional
+            Rows to be explained later: half of the rows explained in ``fit`` are chosen, among these and ``X``, batch
+            after batch where the posterior of the targets is widest.
         X_explained : rows, optional
             The rows to explain; by default ``n_explained`` rows of ``X``, or all of ``X`` with ``attributions``.
         attributions, attribution_variance : arrays, optional
@@ -284,17 +308,23 @@ class GPEC(BaseEstimator):
         clock = Clock()
         settings = Settings.of(self.get_params(deep=False))
         seed = seed_of(settings, checkpoint)
-        inputs = check_fit_inputs(self.model, settings, seed, X, X_explained, attributions, attribution_variance)
+        inputs = check_fit_inputs(
+            self.model, settings, seed, X, X_explained, attributions, attribution_variance, targets
+        )
         with open_fit_checkpoint(inputs, checkpoint) as cache, settings.asking(inputs.context.model, cache):
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
-            execution = settings.execution(cache)
+            execution, left = settings.execution(cache), budget_left(settings, earlier.spent)
             sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, execution), fit_similarity(inputs)
             with clock("boundary"):  # M
                 inputs, boundary = find_boundary(inputs, earlier.boundary, model_fingerprint, execution)
             context = inputs.context
             with clock("explainer"):  # E, U
-                observations = explain_sample(inputs, sample, earlier.observations, execution)
+                effort = choose_effort(inputs, sample, similarity, earlier.observations, left, execution)
+                sample = sample_rows_to_explain(inputs, sample.answers, execution, effort.n_rows)
+                observations = explain_sample(
+                    inputs, sample, earlier.observations, execution, effort.n_samples, effort.pilot
+                )
             output_models: list[OutputModel] = []
             if context.mode == "predict":
                 explained = explained_rows(context, sample, [context.kernel])
@@ -317,12 +347,22 @@ class GPEC(BaseEstimator):
                 pool=keep_rows(inputs, similarity),
                 similarity=similarity,
             )
+            if inputs.targets is not None:
+                with clock("targets"):
+                    fitted = explain_for_targets(fitted, inputs.targets, effort.n_chosen, effort.allowed, execution)
             with clock("calibration"):
-                fitted = replace(loo_calibrate(fitted, execution), fingerprints=earlier.fingerprints)
+                fitted = loo_calibrate(fitted, execution, n_pairs(effort.n_rows, settings))
             context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
+            spent = earlier.spent + context.model.n_rows
+            fitted = replace(fitted, fingerprints=earlier.fingerprints, spent=spent)
         self._keep(fitted)
         rows_resumed = cache.rows_used if cache is not None else {}
-        self.diagnostics_ = {**fitted.diagnostics(clock.seconds), "rows_resumed": rows_resumed}
+        self.diagnostics_ = {
+            **fitted.diagnostics(clock.seconds),
+            "effort": effort.describe(),
+            "spent": fitted.spent,
+            "rows_resumed": rows_resumed,
+        }
         return self
 
     def explain(
@@ -332,6 +372,7 @@ class GPEC(BaseEstimator):
         attribution: Literal["explainer", "posterior"] = "explainer",
         confidence_level: float = 0.95,
         keep_similar: bool = True,
+        budget: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Explanation:
         """Algorithm 2: attributions of the rows ``X`` with their uncertainty.
@@ -350,6 +391,9 @@ class GPEC(BaseEstimator):
         keep_similar : bool
             In mode "explain": keep the attributions of similar rows (``e.similar_values``), up to 512 MB of them.
             Without them bounds are known at this level, 95% and 80% only.
+        budget : int, optional
+            The most model rows that this call may use: if all samples would need more, rows are explained with fewer,
+            and the explainer's variance is larger.
         checkpoint : path, optional
             A folder in which blocks of rows are kept as they are done. If the call is interrupted, the same call goes
             on from there and gives the same result. Model, fit and rows are checked first. Delete the
@@ -365,9 +409,18 @@ class GPEC(BaseEstimator):
         check_choice("keep_similar", keep_similar, (True, False))
         fitted.require_level(attribution, level)
         Z, labels = fitted.encode(X), row_labels(X)
+        n_samples = None
+        if budget is not None:
+            check_count("budget", budget)
+            n_samples = explanation_effort(fitted, Z, budget, attribution)
+            fitted = with_samples(fitted, n_samples)
         clock, rows_before = Clock(), fitted.context.model.n_rows
         model, more = fitted.context.model, {"the kind of attribution": str(attribution)}
-        with open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache, settings.asking(model, cache):
+        with (
+            open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache,
+            settings.asking(model, cache),
+            model.at_most(budget),
+        ):
             execution = settings.execution(cache)
             with clock("explainer"):  # E
                 answer = explain_rows(fitted, Z, execution) if attribution == "explainer" else None
@@ -386,7 +439,8 @@ class GPEC(BaseEstimator):
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "mode", "noise", "unit", "settings")},
             "attribution": attribution,
-            "model_rows": fitted.context.model.n_rows - rows_before,
+            "model_rows": model.n_rows - rows_before,
+            "samples": n_samples or "full",
             "seconds": clock.seconds,
             "clamped": found.n_clamped,
             "rows_resumed": cache.rows_used if cache is not None else {},
@@ -406,7 +460,7 @@ class GPEC(BaseEstimator):
         ----------
         X : rows
             Rows like those to be explained later, not among those explained in ``fit``; 19 are enough for 95%, some
-            hundred make intervals no wider than they need be.
+            hundred make intervals no wider than they need be. With a ``budget``, as many of them are used as it allows.
         attributions : array, optional
             Attributions of ``X`` computed elsewhere; they serve the promise of the value only.
         checkpoint : path, optional
@@ -424,10 +478,18 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
-        model = fitted.context.model
-        with open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache, settings.asking(model, cache):
-            calibration = calibrate_on(fitted, Z, given, settings.execution(cache))
-        self._fitted = replace(fitted, calibration=calibration)
+        n_samples, model, rows_before = None, fitted.context.model, fitted.context.model.n_rows
+        if given is None:
+            Z, n_samples = calibration_effort(fitted, Z, settings.budget)
+        with (
+            open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache,
+            settings.asking(model, cache),
+            model.at_most(budget_left(settings, fitted.spent)),
+        ):
+            calibration = calibrate_on(with_samples(fitted, n_samples), Z, given, settings.execution(cache))
+        spent = fitted.spent + model.n_rows - rows_before
+        self._fitted = replace(fitted, calibration=calibration, spent=spent)
+        self.diagnostics_ = {**self.diagnostics_, "spent": spent}
         return self
 
     def cost(self, X: Any) -> pd.DataFrame:
@@ -478,7 +540,7 @@ class GPEC(BaseEstimator):
             with settings.asking(fitted.context.model), fitted.context.model.asked_anew():
                 return cost_of_fitted(fitted, self.diagnostics_, fitted.encode(X), settings.n_jobs)
         seed = make_seed(deepcopy(settings.random_state))  # a generator must not move on
-        inputs = check_fit_inputs(self.model, settings, seed, X, None, None, None)
+        inputs = check_fit_inputs(self.model, settings, seed, X)
         with inputs.context.model.asked_anew():
             return cost_of_unfitted(inputs, settings.n_jobs)
 
@@ -596,7 +658,7 @@ class GPEC(BaseEstimator):
                 raise CorruptFileError(f"{path}: GPEC.fitted.settings cannot be used: {str(error)[:300]}") from error
             n = len(fitted.observations.rows)
             archive.require_memory(path, 24 * n * min(n, LARGEST_RANK), max_bytes)  # of the covariance
-            g._keep(restore(fitted, model, settings))
+            g._keep(replace(restore(fitted, model, settings), spent=int(saved.diagnostics.get("spent", 0))))
         except GPECError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -30,7 +30,9 @@ DEFAULTS = {
     "n_neighbors": 10,
     "n_landmarks": "auto",
     "components": "separate",
-    "n_explained": 200,
+    "n_explained": "auto",
+    "fit_samples": "auto",
+    "budget": None,
     "draw": "output",
     "background": "auto",
     "noise": "auto",
@@ -41,6 +43,7 @@ DEFAULTS = {
     "threshold": 0.5,
     "categorical_features": "auto",
     "random_state": None,
+    "batch_size": None,
     "n_jobs": None,
     "progress": "auto",
 }
@@ -67,6 +70,7 @@ def test_signatures_of_the_methods():
     assert shape(GPEC.fit) == [
         ("X", "POSITIONAL_OR_KEYWORD", empty),
         ("y", "POSITIONAL_OR_KEYWORD", None),
+        ("targets", "KEYWORD_ONLY", None),
         ("X_explained", "KEYWORD_ONLY", None),
         ("attributions", "KEYWORD_ONLY", None),
         ("attribution_variance", "KEYWORD_ONLY", None),
@@ -77,6 +81,7 @@ def test_signatures_of_the_methods():
         ("attribution", "KEYWORD_ONLY", "explainer"),
         ("confidence_level", "KEYWORD_ONLY", 0.95),
         ("keep_similar", "KEYWORD_ONLY", True),
+        ("budget", "KEYWORD_ONLY", None),
         ("checkpoint", "KEYWORD_ONLY", None),
     ]
     assert shape(GPEC.explain) == explain

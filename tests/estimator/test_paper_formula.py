@@ -21,6 +21,7 @@ def test_paper_settings():
         "noise": 1e-4,
         "n_neighbors": 5,
         "draw": "uniform",
+        "fit_samples": "full",
     }
 
 

@@ -33,7 +33,6 @@ Use = Callable[[FloatArray], Any]
 _ENTRIES_AT_ONCE = 3_500_000  # 28 MB of masked rows
 _ROWS_AT_ONCE = 65_536
 _BATCH_ROWS = 16_384  # rows in one call of the model; a few more rows would need another call
-_COUNTED_ROWS = 256  # explained rows from which the cost of all is estimated
 
 
 @dataclass(eq=False, repr=False)
@@ -102,12 +101,6 @@ class MaskedModel:
     def differs(self, x: FloatArray, references: Any = slice(None)) -> BoolArray:
         """Whether background rows differ from a row in each feature, ``(r, d)``; two missing values are equal."""
         return ~same_values(x, self.rows[references])
-
-    def enumeration_rows(self, Z: FloatArray, most: float) -> int:
-        """Model rows for all coalitions of the rows ``Z`` and these, at most ``most`` for each, estimated from some."""
-        some = Z[:: -(-len(Z) // _COUNTED_ROWS)]
-        each = [min(most, float(enumeration_cost(self.differs(x)).sum())) for x in some]
-        return int(np.mean(each) * len(Z)) + len(Z)
 
 
 def enumeration_cost(differs: BoolArray) -> FloatArray:

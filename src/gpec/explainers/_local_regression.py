@@ -14,13 +14,14 @@ from gpec.explainers._bayes_regression import LinearPosterior, Moments
 from gpec.explainers._linked import LinkedExplainer
 from gpec.explainers._perturbation import LimeSampler, PerturbationSampler, Perturbed, batch
 from gpec.explainers.attribution import Attribution
-from gpec.explainers.base import row_seed
+from gpec.explainers.base import row_seed, sizes_between
 from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.runtime.state import from_state, to_state
 from gpec.typing import FloatArray, IntArray
 
 _FLOATS_AT_ONCE = 2_000_000  # of an array of perturbations
+_LEAST_SAMPLES = 100  # with fewer, what shrinks the coefficients shows
 _CANDIDATES = 10  # for each perturbation that focused sampling selects
 _FOCUSED_BATCHES = 4  # together half of the perturbations
 
@@ -33,6 +34,7 @@ class LocalRegression(LinkedExplainer):
 
     stochastic = True
     threads = True
+    samples = "n_samples"
     remedy = "a smaller n_samples costs less"
     n_samples: int
 
@@ -43,8 +45,14 @@ class LocalRegression(LinkedExplainer):
         """Number of perturbed rows held in memory for one explained row."""
         return self.n_samples
 
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        return sizes_between(max(_LEAST_SAMPLES, 4 * Z.shape[1]), self.n_samples)
+
     def model_rows(self, Z: FloatArray) -> int:
         return len(Z) * self.n_samples
+
+    def most_model_rows(self, Z: FloatArray) -> FloatArray:
+        return np.full(len(Z), float(self.n_samples))
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
@@ -116,6 +124,14 @@ class BayesRegression(LocalRegression):
         if model.is_regressor:  # the prior shrinks the intercept to 0, and the temperature is in units of answers
             answers = self.outputs_of(background)
             self._origin, self._unit = answers.mean(axis=0), model.kind.unit(answers)
+
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        fixed = self.target_width is not None or self.sampling == "focused"  # others would find other values
+        return () if fixed else super().sample_sizes(Z)
+
+    def most_model_rows(self, Z: FloatArray) -> FloatArray:
+        most = self.n_samples if self.target_width is None else self.max_samples
+        return np.full(len(Z), float(most))
 
     def _perturbed_rows(self) -> int:
         return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import zlib
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpec.data import Groups, Schema
@@ -25,6 +27,7 @@ from gpec.typing import FloatArray
 
 __all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
 
+_STEP = 1.5  # between numbers of samples
 _MODEL_ROWS_AT_ONCE = 262_144  # in one block: enough for full batches, and few enough for several threads
 
 
@@ -46,6 +49,8 @@ class Explainer(BaseEstimator, ABC):
         Whether explaining ten similar rows costs about as much as predicting how their attributions change.
     learns : bool
         Whether it learns from all rows, in :meth:`learn`.
+    samples : str or None
+        The parameter that holds the number of samples of a row; None if there is none.
     threads : bool
         Whether several threads can explain at the same time. False if it uses global state, such as NumPy's generator,
         or code that may not be thread-safe.
@@ -58,9 +63,11 @@ class Explainer(BaseEstimator, ABC):
     rows_at_once: int = 1_024
     cheap: bool = False
     learns: bool = False
+    samples: str | None = None
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
     most_background: int = 100  # rows that ``background="auto"`` draws at most
+    _other_samples: str = ""
     groups_: Groups | None = None  # attributions are added within groups of features
 
     def check(self) -> None:
@@ -166,7 +173,8 @@ class Explainer(BaseEstimator, ABC):
         answers: list[Attribution] = []
         started = time.perf_counter()
         execution = replace(execution, n_jobs=n_jobs)
-        for part, answer in execution.run(f"explainer {run}", function, Z, size, label="explaining"):
+        stage = f"explainer {run}{self._other_samples}"
+        for part, answer in execution.run(stage, function, Z, size, label="explaining"):
             if not warned and not answers:
                 share = part.stop / (n * n_runs)
                 warn_if_long(*run_of, (time.perf_counter() - started) / share / n_workers(n_jobs, 1 / share))
@@ -207,6 +215,27 @@ class Explainer(BaseEstimator, ABC):
         """Approximate number of model rows needed to explain ``Z``; None if unknown."""
         return None
 
+    def most_model_rows(self, Z: FloatArray) -> FloatArray | None:
+        """Model rows needed at most to explain each of ``Z``, ``(n,)``; None if unknown."""
+        return np.zeros(len(Z)) if self.model_rows(Z) == 0 else None
+
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        """Numbers of samples with which rows like ``Z`` can be explained, the fewest first and its own last.
+
+        There is only its own number, or none, unless fewer samples give the same attributions with more noise, and the
+        variance says how much.
+        """
+        return ()
+
+    def with_samples(self, n: int) -> Self:
+        """The same explainer, bound to the same model, with another number of samples."""
+        if self.samples is None:
+            return self
+        other = copy(self)
+        setattr(other, self.samples, n)
+        other._other_samples = f", {n} samples"  # part of the name in a cache
+        return other
+
     def outputs_of(self, Z: FloatArray) -> FloatArray:
         """The explained function of encoded rows, ``(n, c)``: probabilities, or the values of a regressor."""
         return self.model_.answers(Z)
@@ -233,6 +262,12 @@ def _with_rows(error: ModelCallError | ModelOutputError, start: int, last: int) 
     which = f"row {start}" if start == last else f"rows {start} to {last}"
     place = f"; this was while explaining {which}"
     return type(error)(f"{str(error).rstrip('.')}{place}.").at(*error.places, place)
+
+
+def sizes_between(least: int, most: int) -> tuple[int, ...]:
+    """Numbers from ``least`` to ``most``, each about one and a half times the one before."""
+    steps = round(np.log(max(most / least, 1.0)) / np.log(_STEP))
+    return tuple(dict.fromkeys(np.geomspace(min(least, most), most, steps + 1).round().astype(int).tolist()))
 
 
 def row_seed(seed: int, run: int, row: FloatArray) -> int:

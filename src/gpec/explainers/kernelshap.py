@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpec.data.rows import evenly_spaced
 from gpec.explainers._coalitions import (
     CoalitionExplainer,
     MaskedModel,
@@ -15,6 +16,7 @@ from gpec.explainers._coalitions import (
 )
 from gpec.explainers._kernelshap_regression import Design, draw_design, least_samples
 from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import sizes_between
 from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import BoolArray, FloatArray, IntArray
@@ -22,6 +24,7 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 __all__ = ["KernelShap"]
 
 _AUTO = 512
+_COUNTED_ROWS = 256  # explained rows from which the cost of all is estimated
 
 
 class KernelShap(CoalitionExplainer):
@@ -72,17 +75,31 @@ class KernelShap(CoalitionExplainer):
     """
 
     threads = True
+    samples: str | None = "n_samples"
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
         self._game = MaskedModel(self.outputs_of, background)
         d = background.shape[1]
-        self._budget: float = 2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples)
         # otherwise it depends on the number of features in which the row differs from the background
         self.stochastic = False if d <= 60 and 2**d - 2 <= self._budget else None
 
+    @property
+    def _budget(self) -> float:
+        """Coalitions for each background row, on average."""
+        d = self.background_.shape[1]
+        return max(2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples), least_samples(d))
+
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        return sizes_between(max(1, least_samples(Z.shape[1])), int(self._budget))
+
     def model_rows(self, Z: FloatArray) -> int:
-        return self._game.enumeration_rows(Z, max(self._budget, least_samples(Z.shape[1])) * len(self._game.rows))
+        some = evenly_spaced(len(Z), _COUNTED_ROWS)
+        return int(self.most_model_rows(Z[some]).mean() * len(Z))
+
+    def most_model_rows(self, Z: FloatArray) -> FloatArray:
+        game, most = self._game, self._budget * len(self._game.rows)
+        return 1 + np.array([min(most, float(enumeration_cost(game.differs(x)).sum())) for x in Z])
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game

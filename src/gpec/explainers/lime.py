@@ -159,6 +159,9 @@ class BayesShap(BayesRegression):
     def model_rows(self, Z: FloatArray) -> int:
         return super().model_rows(Z) * self.n_background
 
+    def most_model_rows(self, Z: FloatArray) -> FloatArray:
+        return super().most_model_rows(Z) * self.n_background
+
     def _sampler(self) -> PerturbationSampler:
         return CoalitionSampler(self.background_, self.n_background)
 

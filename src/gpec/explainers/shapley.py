@@ -11,6 +11,7 @@ from gpec.errors import InputError
 from gpec.explainers._coalitions import MaskedModel, Queue
 from gpec.explainers._linked import Link, LinkedExplainer
 from gpec.explainers.attribution import Attribution
+from gpec.explainers.base import sizes_between
 from gpec.explainers.kernelshap import KernelShap
 from gpec.models import Model
 from gpec.runtime.randomness import stream
@@ -61,6 +62,7 @@ class ShapleySampling(LinkedExplainer):
 
     rows_at_once = 64  # each has three sums for each background row
     threads = True
+    samples = "n_permutations"
     remedy = "a smaller n_permutations costs less, and explainer='tree' needs no calls of a tree model"
 
     n_permutations: int = 2_000
@@ -76,8 +78,20 @@ class ShapleySampling(LinkedExplainer):
         self._game = MaskedModel(self.outputs_of, background, merge=False)
         self.stochastic = background.shape[1] > 2  # two features have only one pair of permutations
 
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        return sizes_between(4 * min(_FEWEST_REFERENCES, len(self._game.rows)), self._n_drawn)
+
     def model_rows(self, Z: FloatArray) -> int:
-        return len(Z) * int(self.n_permutations * (Z.shape[1] - 1) + 1)
+        return int(self.most_model_rows(Z).sum())
+
+    def most_model_rows(self, Z: FloatArray) -> FloatArray:
+        return np.full(len(Z), float(self._n_drawn * (Z.shape[1] - 1) + 1))
+
+    @property
+    def _n_drawn(self) -> int:
+        """Permutations of a row."""
+        pairs = -(-int(self.n_permutations) // 2)
+        return 2 * max(pairs, 2 * _n_references(pairs, len(self._game.rows)))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         game = self._game
@@ -151,9 +165,14 @@ class _PermutationPairs:
 
 def _assign_background(pairs: int, B: int, rng: np.random.Generator) -> IntArray:
     """The background row of each pair, sorted: all equally often (within one), or two pairs on as many as possible."""
-    r = min(B, max(pairs // 2, _FEWEST_REFERENCES))
+    r = _n_references(pairs, B)
     order = rng.permutation(B)[:r]
     return np.sort(np.resize(order, max(pairs, 2 * r)))
+
+
+def _n_references(pairs: int, B: int) -> int:
+    """How many of the background rows are used."""
+    return min(B, max(pairs // 2, _FEWEST_REFERENCES))
 
 
 class _PermutationSums:
@@ -229,6 +248,8 @@ class ExactShapley(KernelShap):
     """
 
     stochastic = False
+    samples = None
+    _budget = np.inf
     remedy = (
         "fewer background rows cost less, explainer='kernelshap' has a budget, and explainer='tree' needs no calls of "
         "a tree model"
@@ -245,4 +266,7 @@ class ExactShapley(KernelShap):
                 "use KernelShap or ShapleySampling."
             )
         super().bind(model, background)
-        self._budget, self.stochastic = np.inf, False
+        self.stochastic = False
+
+    def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
+        return ()

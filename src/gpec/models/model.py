@@ -7,11 +7,14 @@ in the format of the training data, and checks shape, type, range and finiteness
 from __future__ import annotations
 
 import copy
+import sys
 import time
 import warnings
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import isroutine
+from math import inf
 from threading import Lock
 from typing import Any, Literal, Self
 
@@ -23,7 +26,7 @@ from sklearn.exceptions import NotFittedError
 from gpec._validation import check_choice
 from gpec.data import Schema, same_values
 from gpec.data._output_kind import Classification, OutputKind, Regression
-from gpec.errors import BatchSizeWarning, InputError, ModelCallError, ModelOutputError
+from gpec.errors import BatchSizeWarning, BudgetError, InputError, ModelCallError, ModelOutputError
 from gpec.models._answers import Answers
 from gpec.models._booster_calls import is_booster
 from gpec.models._matching import labels_in_order
@@ -45,6 +48,7 @@ _BATCH_SLACK = 1e-2
 # Answers are kept if the model has taken this many seconds in all, and for each row.
 _SLOW, _SLOW_ROW = 1.0, 1e-3
 
+_MOST = "most rows"
 _COUNT_LOCK = Lock()  # explainers run in threads
 
 
@@ -144,6 +148,17 @@ class Model:
     def rows_at_once(self) -> int:
         """The most rows in one call."""
         return self._answers.batch_size or self._answers.endpoint_rows or _BATCH_ROWS
+
+    @contextmanager
+    def at_most(self, n: float | None) -> Iterator[None]:
+        """Raise before the model is asked for more than ``n`` further rows; None: as many as before."""
+        count = self._count  # which copies share
+        before = count.get(_MOST, sys.maxsize)
+        count[_MOST] = before if n is None or n == inf else min(before, count["rows"] + int(n))
+        try:
+            yield
+        finally:
+            count[_MOST] = before
 
     @property
     def is_regressor(self) -> bool:
@@ -275,7 +290,7 @@ class Model:
         """Checked output for rows at these positions among all that are asked for."""
         rows = self._decode(Z)
         with _COUNT_LOCK:
-            self._count.update(calls=1, rows=len(Z))
+            self._count_rows(len(Z))
         started = time.perf_counter_ns()
         try:
             raw = self._predict(rows)
@@ -311,6 +326,14 @@ class Model:
         if type(rows).__module__.startswith("polars"):
             hint += " Its rows are a polars DataFrame, as in fit; if it supports pandas only, pass X.to_pandas()."
         return hint, place
+
+    def _count_rows(self, n: int) -> None:
+        if self.n_rows + n > self._count.get(_MOST, sys.maxsize):
+            raise BudgetError(
+                f"The budget does not allow for another call of the model with {n:,} rows, after {self.n_rows:,}; give "
+                "a larger budget."
+            )
+        self._count.update(calls=1, rows=n)
 
     def _require_untouched(self, rows: Any, Z: FloatArray, at: IntArray) -> None:
         plain = isinstance(rows, np.ndarray) and self.schema.plain

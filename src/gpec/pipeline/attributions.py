@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,13 +25,21 @@ _LARGEST_NOISE = 1e30  # in squared attributions
 
 
 def explain_sample(
-    inputs: FitInputs, sample: ExplainedSample, known: Observations | None, execution: Execution
+    inputs: FitInputs,
+    sample: ExplainedSample,
+    known: Observations | None,
+    execution: Execution,
+    n_samples: int | None = None,
+    pilot: tuple[FloatArray, Attribution] | None = None,
 ) -> Observations:
-    """The attributions of the rows to explain, and their noise; ``known`` ones are not computed again."""
+    """The attributions of the rows to explain, and their noise, with a number of samples or the explainer's own.
+
+    What is ``known`` with this number, or from the ``pilot``, is not computed again.
+    """
     context, rows = inputs.context, sample.rows
     model, explainer = context.model, context.explainer
-    if explainer is not None and not hasattr(explainer, "model_") and (inputs.given is None or explainer.learns):
-        _prepare(explainer, inputs, execution)
+    if explainer is not None and (inputs.given is None or explainer.learns):
+        bind_explainer(inputs, execution)
     learned = {} if explainer is None else explainer.fitted_state()
     if inputs.given is not None:
         answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
@@ -41,21 +49,42 @@ def explain_sample(
         return Observations(sample, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    answer = _answer_unknown(context, explainer, rows, known, execution)
+    explainer, own = explainer if n_samples is None else explainer.with_samples(n_samples), explainer
+    if known is not None and known.n_samples == n_samples:
+        pilot = known.rows, known.attribution
+    else:
+        known = None
+    answer = _answer_unknown(context, explainer, rows, pilot, execution)
     U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
     _check_noise_size(answer, U, context.settings)
     similar = None
     if known is not None and np.array_equal(known.rows, rows[: len(known.rows)]):
         similar = known.similar_values  # of the first rows, which are the same
-    return Observations(sample, answer, U, source, explainer.unit, learned, similar_values=similar)
+    ratio = 1.0
+    if n_samples is not None:  # variances are about in inverse proportion to the number of samples
+        ratio = n_samples / max(n_samples, *own.sample_sizes(rows[:1]))
+    return Observations(
+        sample,
+        answer,
+        U,
+        source,
+        explainer.unit,
+        learned,
+        similar_values=similar,
+        n_samples=n_samples,
+        noise_later=ratio,
+    )
 
 
-def _prepare(explainer: Explainer, inputs: FitInputs, execution: Execution) -> None:
-    """Bind the explainer to the model, and let it learn from all rows if it learns."""
+def bind_explainer(inputs: FitInputs, execution: Execution) -> Explainer:
+    """The explainer, bound to the model; if it learns, it has learned from all rows."""
     context = inputs.context
+    explainer = cast(Explainer, context.explainer)
+    if hasattr(explainer, "model_"):
+        return explainer
     explainer.bind(context.model, context.background)
     if not explainer.learns:
-        return
+        return explainer
 
     def learn(_: slice) -> dict[str, Any]:
         explainer.learn(inputs.rows, context.seed)
@@ -63,6 +92,7 @@ def _prepare(explainer: Explainer, inputs: FitInputs, execution: Execution) -> N
 
     learned = execution.cached("learning", learn, inputs.rows)
     explainer.restore(learned(slice(0, len(inputs.rows))))
+    return explainer
 
 
 def detect_sum(observations: Observations, explained: Rows, model: Model) -> Observations:
@@ -95,13 +125,17 @@ def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) ->
 
 
 def _answer_unknown(
-    context: FitContext, explainer: Explainer, rows: FloatArray, known: Observations | None, execution: Execution
+    context: FitContext,
+    explainer: Explainer,
+    rows: FloatArray,
+    known: tuple[FloatArray, Attribution] | None,
+    execution: Execution,
 ) -> Attribution:
-    place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known.rows)}
+    place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known[0])}
     found = np.array([place.get(row.tobytes(), -1) for row in rows])
     if known is None or (found < 0).all():
         return run_explainer(context, explainer, rows, execution)
-    old = known.attribution.map(lambda array: array[found[found >= 0]])
+    old = known[1].map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
     new = run_explainer(context, explainer, rows[found < 0], execution)

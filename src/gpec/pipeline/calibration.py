@@ -15,14 +15,14 @@ from gpec.explainers import Attribution
 from gpec.explainers.attribution import check_attribution
 from gpec.intervals.conformal import Calibration, ConformityScores
 from gpec.intervals.normalizer import ResidualNormalizer
-from gpec.pipeline.explain import explain_rows, value_intervals
+from gpec.pipeline.explain import explain_rows, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted
 from gpec.pipeline.prediction import left_out_values, predict_changes
+from gpec.pipeline.sampling import PAIRS, one_of_each
 from gpec.runtime.blocks import Execution, one_blas_thread
-from gpec.runtime.randomness import derived_seed, stream
+from gpec.runtime.randomness import derived_seed
 from gpec.typing import FloatArray
 
-PAIRS = 40  # explained rows of which one similar row is explained, too
 _ROUNDING = 1e-9  # of the size of a row's attributions
 
 
@@ -47,7 +47,7 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, execu
     if given is not None:
         return replace(fitted.calibration, value=value)
     similar = fitted.similarity.rows(Z)
-    there = _explain_one_of(fitted, similar, execution)
+    there = explain_rows(fitted, one_of_each(fitted.context.seed, similar), execution).values
     return Calibration(
         ConformityScores(_score_changes(fitted, rows, answer, similar, there, execution), weights, fresh), value
     )
@@ -63,7 +63,7 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     return answer.add_groups(context.groups)
 
 
-def loo_calibrate(fitted: Fitted, execution: Execution) -> Fitted:
+def loo_calibrate(fitted: Fitted, execution: Execution, n_pairs: int = PAIRS) -> Fitted:
     """The fit with approximate scores: of its own rows, each left out, and of some with one similar row each."""
     seen, similar_to = fitted.observations, fitted.similarity
     if similar_to is None or fitted.context.mode == "explain":
@@ -77,10 +77,12 @@ def loo_calibrate(fitted: Fitted, execution: Execution) -> Fitted:
     scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
     value, similar = ConformityScores(scores, seen.sample.weights[drawn], fresh=False), None
     if not seen.given and fitted.context.explainer is not None:
-        few = np.flatnonzero(drawn)[:PAIRS]
-        nearby, there = similar_to.rows(seen.rows[few]), seen.similar_values
+        there = seen.similar_values
+        few = np.flatnonzero(drawn)[:n_pairs]
+        nearby = similar_to.rows(seen.rows[few])
         if there is None or len(there) != len(few):
-            there = _explain_one_of(fitted, nearby, execution)
+            chosen = one_of_each(fitted.context.seed, nearby)
+            there = explain_rows(with_samples(fitted, seen.n_samples), chosen, execution).values
             fitted = replace(fitted, observations=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
         known = answer.map(lambda array: array[few])
@@ -94,14 +96,6 @@ def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) ->
     """Share of the attributions' variation that left-out predictions explain; 1 where they do not vary."""
     spread = (weights[:, None, None] * (values - np.average(values, axis=0, weights=weights)) ** 2).sum()
     return float(1.0 - (weights[:, None, None] * residual**2).sum() / spread) if spread > 0 else 1.0
-
-
-def _explain_one_of(fitted: Fitted, similar: FloatArray, execution: Execution) -> FloatArray:
-    """The attributions of one of the rows similar to each, ``(n, d, c)``."""
-    n, K, _ = similar.shape
-    which = stream(fitted.context.seed, "similar row to check").integers(K, size=n)
-    answer: Attribution = explain_rows(fitted, similar[np.arange(n), which], execution)
-    return answer.values
 
 
 def _score_changes(

@@ -45,7 +45,7 @@ class FitContext:
     background: FloatArray  # encoded
     seed: int
     mode: Literal["explain", "predict"] = "predict"  # how attributions of similar rows are found
-    boundary_found: bool = True  # else kernel="auto" goes without the term along the boundary
+    no_boundary: str = ""  # why kernel="auto" goes without the term along the boundary
 
     def __post_init__(self) -> None:
         if self.explainer is not None:
@@ -66,8 +66,13 @@ class FitContext:
             len(self.groups) * self.model.n_outputs,
             shared=s.task_kernel is not None,
             effect=self.model.kind.has_effect,
-            boundary=self.boundary_found,
+            boundary=not self.no_boundary,
         )
+
+    @property
+    def rows_for_kernel(self) -> int:
+        """Model rows that the kernel needs to read a row."""
+        return 1 + self.kernel.needs_effects * len(self.groups)
 
     @property
     def n_boundary(self) -> int:
@@ -101,10 +106,18 @@ class FitInputs:
     rows: FloatArray
     explained: FloatArray | None  # None: to be drawn from the rows
     given: Attribution | None  # attributions computed elsewhere
+    targets: FloatArray | None = None  # rows for whose sake some of the rows to explain are chosen
 
 
 def check_fit_inputs(
-    model: Any, settings: Settings, seed: int, X: Any, X_explained: Any, attributions: Any, variance: Any
+    model: Any,
+    settings: Settings,
+    seed: int,
+    X: Any,
+    X_explained: Any = None,
+    attributions: Any = None,
+    variance: Any = None,
+    targets: Any = None,
 ) -> FitInputs:
     """Check the rows of ``fit`` and find out what the words among the settings mean."""
     kernel = make_kernel(settings.kernel, settings.lam, settings.rho, shared=settings.task_kernel is not None)
@@ -116,6 +129,13 @@ def check_fit_inputs(
     if similar is not None:
         similar.check(schema)
     mode = _mode(settings, similar, explainer, given=attributions is not None)
+    if targets is not None:
+        if mode == "explain":
+            raise InputError("targets are for mode='predict'; mode='explain' explains all similar rows of every row.")
+        if X_explained is not None or attributions is not None:
+            raise InputError("targets choose which rows are explained, but X_explained or attributions are given.")
+        targets = schema.encode(targets, "targets")
+        schema.embed(targets, "targets")  # refuses rows that lie too far away
     groups = Groups.of(settings.groups, schema)
     if settings.task_kernel is not None:
         require_one_kernel(kernel)
@@ -135,8 +155,8 @@ def check_fit_inputs(
         explained = schema.encode(X_explained, "X_explained")
         schema.embed(explained, "X_explained")  # refuses rows that lie too far away
     else:
-        explained = Z if attributions is not None or len(Z) <= settings.n_explained else None
-    n = settings.n_explained if explained is None else len(explained)
+        explained = Z if attributions is not None or len(Z) <= settings.usual_rows(explainer) else None
+    n = min(len(Z), settings.most_explained) if explained is None else len(explained)
     given = _given_attribution(settings.noise, attributions, variance, n, schema)
     check_noise_shape(settings.noise, n, len(groups))
     if given is None and explainer is None:
@@ -148,7 +168,7 @@ def check_fit_inputs(
     usual = Explainer.most_background if explainer is None else explainer.most_background
     background = check_background(settings.background, schema, Z, seed, usual)
     context = FitContext(settings, schema, checked, groups, explainer, background, seed, mode)
-    return FitInputs(context, similar, sampler, Z, explained, given)
+    return FitInputs(context, similar, sampler, Z, explained, given, targets)
 
 
 def _mode(
@@ -204,6 +224,7 @@ def _identity(inputs: FitInputs) -> dict[str, str]:
         "random_state": seed if _is_number(seed) else "drawn",
         "the rows": (to_state(context.schema), inputs.rows),
         "the rows to explain": inputs.explained,
+        "the targets": inputs.targets,
         "the attributions given": None if given is None else vars(given),
     }
     return {name: fingerprint(value, lasting=True) for name, value in parts.items()}

@@ -9,17 +9,16 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from gpec.boundary import Sampler
 from gpec.data._equality import distinct_rows
 from gpec.data.rows import evenly_spaced
 from gpec.explainers import Explainer
 from gpec.explainers.noise import n_runs
-from gpec.pipeline.calibration import PAIRS
-from gpec.pipeline.context import FitContext, FitInputs
+from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
+from gpec.pipeline.effort import affordable, most_rows, n_pairs
 from gpec.pipeline.explain import bound_explainer
 from gpec.pipeline.fitted import Fitted
 from gpec.pipeline.reuse import PROBE_ROWS
-from gpec.pipeline.sampling import TRIED_ROWS, fit_similarity, pool_size, rows_to_pair, samples_boundary
+from gpec.pipeline.sampling import TRIED_ROWS, boundary_rows, fit_similarity, pool_rows
 from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
@@ -31,7 +30,7 @@ _COLUMNS = {"explainer_runs": "Int64", "model_rows": "Int64", "seconds": "float6
 
 def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None) -> pd.DataFrame:
     """The cost of a fit, and of calibrating on and explaining its rows."""
-    context, Z, s, sampler = inputs.context, inputs.rows, inputs.context.settings, inputs.sampler
+    context, Z = inputs.context, inputs.rows
     model, predicts = context.model, context.mode == "predict"
     explainer = cast(Explainer, context.explainer)  # without one, attributions would have to be given
     model.answers(Z[:PROBE_ROWS])  # gives the number of classes
@@ -42,21 +41,30 @@ def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None) -> pd.DataFrame:
         explainer.learn(Z[:TRIED_ROWS], context.seed)
         if model.n_rows - rows_before > bound[1]:
             bound[1:] = np.nan  # how often it asks to learn from all rows
-    price = _Price(context, explainer, fit_similarity(inputs), Z, n_jobs)
-    n = min(s.n_explained, len(Z)) if predicts else min(s.n_explained, len(Z), TRIED_ROWS)
-    drawn = pool_size(n) if predicts and inputs.explained is None and s.draw == "output" else 0
-    on_boundary = 0.0
-    if isinstance(sampler, Sampler) and samples_boundary(context):
-        on_boundary = sampler.model_rows(model, rows_to_pair(context, Z)[0], context.n_boundary)
+    similarity = fit_similarity(inputs)
+    price = _Price(context, explainer, similarity, Z, n_jobs)
+    n, share = min(context.settings.most_explained, len(Z), TRIED_ROWS), 1.0
+    if predicts:
+        some = ExplainedSample(Z[evenly_spaced(len(Z), context.settings.most_explained)], np.ones(0))
+        n, share = _dearest(explainer, some, affordable(inputs, some, similarity, explainer))
     steps = {
-        "fit: draw": price.asking(min(len(Z), drawn) + 2 * min(len(Z), PROBE_ROWS)),
-        "fit: boundary": price.asking(on_boundary),
-        "fit: explainer": bound + price.explaining(n, Z),
+        "fit: draw": price.asking(pool_rows(inputs) + 2 * min(len(Z), PROBE_ROWS)),
+        "fit: boundary": price.asking(boundary_rows(inputs)),
+        "fit: explainer": bound + [1, share, share] * price.explaining(n, Z),
     }
     if predicts:
         steps["fit: kernel"] = price.asking(n * price.rows_for_kernel)
-        steps["fit: check"] = price.checking(min(PAIRS, n))
+        steps["fit: check"] = price.checking(n_pairs(n, context.settings), share)
     return _table({**steps, "fit: total": np.sum(list(steps.values()), axis=0), **price.later_calls()})
+
+
+def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int, int]) -> tuple[int, float]:
+    """Of what ``fit`` chooses from: how many rows it explains, and the share of a row's usual model rows it needs."""
+    needed = {n: most_rows(explainer.with_samples(n) if n else explainer, sample.rows, None).sum() for n in choices}
+    usual = most_rows(explainer, sample.rows, None).sum()
+    shares = {n: each / usual if usual > 0 else 1.0 for n, each in needed.items()}
+    dearest = max(choices, key=lambda n: choices[n] * shares[n])
+    return choices[dearest], float(shares[dearest])
 
 
 def cost_of_fitted(fitted: Fitted, diagnostics: dict[str, Any], Z: FloatArray, n_jobs: int | None) -> pd.DataFrame:
@@ -91,7 +99,7 @@ class _Price:
         some = self.different[evenly_spaced(len(self.different), _COUNTED_ROWS)]
         found = some[:, None][:, :0] if nearby is None else nearby.rows(some)
         self.K, self.similar = found.shape[1], found.reshape(-1, Z.shape[1])
-        self.rows_for_kernel = 1 + context.kernel.needs_effects * len(context.groups)
+        self.rows_for_kernel = context.rows_for_kernel
 
     def asking(self, n: float) -> FloatArray:
         """Of asking the model for ``n`` rows."""
@@ -108,11 +116,12 @@ class _Price:
         rows = self.explainer.model_rows(Z)
         return np.nan if rows is None else rows / len(Z)
 
-    def checking(self, n: int) -> FloatArray:
-        """Of explaining one of the rows similar to each of ``n`` rows, and predicting it."""
+    def checking(self, n: int, share: float = 1.0) -> FloatArray:
+        """Of explaining one of the rows similar to each of ``n`` rows for a share of its price, and predicting it."""
         if not self.K:
             return np.zeros(3)
-        return self.explaining(n, self.similar) + self.asking(n * self.rows_for_kernel * (1 + self.K))
+        predicted = self.asking(n * self.rows_for_kernel * (1 + self.K))
+        return [1, share, share] * self.explaining(n, self.similar) + predicted
 
     def later_calls(self) -> dict[str, FloatArray]:
         n, none = len(self.Z), np.zeros(3)

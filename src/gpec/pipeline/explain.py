@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
 from weakref import WeakSet
@@ -74,6 +74,16 @@ def bound_explainer(fitted: Fitted) -> Explainer:
                 explainer.__dict__.pop("model_", None)  # it is not ready
                 raise
     return explainer
+
+
+def with_samples(fitted: Fitted, n: int | None) -> Fitted:
+    """The fit with an explainer that takes ``n`` samples of each row; None: its own number."""
+    if n is None:
+        return fitted
+    explainer, seen = bound_explainer(fitted), fitted.observations
+    in_fit = seen.n_samples or max(explainer.sample_sizes(seen.rows[:1]), default=n)
+    context = replace(fitted.context, explainer=explainer.with_samples(n))
+    return replace(fitted, context=context, observations=replace(seen, noise_later=in_fit / n))
 
 
 def explain_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Attribution:

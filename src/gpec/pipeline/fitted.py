@@ -68,6 +68,8 @@ class Observations:
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
     given: bool = False  # computed elsewhere, not by the explainer
+    n_samples: Annotated[int | None, Limits(least=1)] = None  # of each row; None: the explainer's own number
+    noise_later: Annotated[float, Limits(least=0)] = 1.0  # the variance with that number, over the variance with these
     # of one row similar to each of the first rows
     similar_values: Annotated[FloatArray, Shape("n", "feature", "output")] | None = None
     adds_up_to: Annotated[str, OneOf("probability", "log-odds", "output")] | None = None  # what base and values give
@@ -169,6 +171,7 @@ class Fitted(Learned):
     context: FitContext
     output_models: tuple[OutputModel, ...]
     fingerprints: dict[str, str] = field(default_factory=dict)  # of what each stage was made from
+    spent: int = 0  # model rows of fit and calibrate, and of the fits they go on from
 
     def __getstate__(self) -> dict[str, Any]:  # fingerprints hold addresses, which mean nothing to a copy
         return {**vars(self), "fingerprints": {}}
@@ -257,7 +260,8 @@ class Fitted(Learned):
 
     def noise_at(self, answer: Attribution | None) -> FloatArray:
         """The explainer's variance at rows ``(n, d, c)``: as it says, or its mean over the explained rows."""
-        noise, usual = self.context.settings.noise, self.observations.U.mean(axis=0, keepdims=True)
+        noise, seen = self.context.settings.noise, self.observations
+        usual = seen.noise_later * seen.U.mean(axis=0, keepdims=True)
         if answer is None:
             return np.asarray(usual)
         if isinstance(noise, str) and noise != "none" and answer.variance is not None:
@@ -312,7 +316,8 @@ class Fitted(Learned):
     def _boundary_in_words(self) -> str:
         if self.boundary is not None:
             return "sampled"
-        return "not needed" if self.context.boundary_found else "not found: the kernel goes without it"
+        reason = self.context.no_boundary
+        return f"{reason}: the kernel goes without it" if reason else "not needed"
 
     def diagnostics_of_rows(self) -> dict[str, Any]:
         """What further explained rows change, except what they cost."""

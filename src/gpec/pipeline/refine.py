@@ -15,15 +15,17 @@ from gpec.gp.tasks import TaskPosterior
 from gpec.intervals.rules import Value
 from gpec.pipeline.calibration import loo_calibrate
 from gpec.pipeline.context import ExplainedSample
-from gpec.pipeline.explain import explain_rows, value_intervals
+from gpec.pipeline.effort import MOST_TARGETS, candidate_rows, most_rows
+from gpec.pipeline.explain import bound_explainer, explain_rows, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted, OutputModel
 from gpec.pipeline.gaussian_process import fit_posterior
+from gpec.pipeline.sampling import PAIRS
 from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
 _LEVEL = 0.95
-_TARGETS = 300
+_BATCHES = 4  # in which rows are chosen in fit
 _NUMBERS = 3e7  # in the covariances of targets and candidates
 
 
@@ -36,30 +38,68 @@ def mean_width(fitted: Fitted, rows: Rows, execution: Execution) -> float:
 
 def refine_once(fitted: Fitted, Z: FloatArray, n: int, execution: Execution) -> tuple[Fitted, FloatArray]:
     """The fit with ``n`` more explained rows, chosen for the sake of the rows ``Z``, and these rows (encoded)."""
-    context, seen = fitted.context, fitted.observations
-    rng = stream(context.seed, "refined rows", len(seen.rows))
-    targets = Z[np.sort(rng.permutation(len(Z))[:_TARGETS])]
-    d, c = seen.U.shape[1:]
-    most = max(int(np.sqrt(_NUMBERS / (d * c))) - 2 * len(targets), 2 * n)
-    others = fitted.pool[rng.permutation(len(fitted.pool))[:most]]
-    fresh = unique_rows(np.concatenate((targets, others)))[0]
-    candidates = fresh[~fitted.was_explained(fresh)]
-    if not len(candidates):
-        return fitted, candidates
-    with one_blas_thread():
+    d, c = fitted.observations.U.shape[1:]
+    n_targets = min(len(Z), MOST_TARGETS)
+    most = max(int(np.sqrt(_NUMBERS / (d * c))) - 2 * n_targets, 2 * n)
+    chosen = _Candidates(fitted, Z, n_targets, most, execution).choose(fitted, n)
+    return add_rows(fitted, chosen, execution) if len(chosen) else fitted, chosen
+
+
+def explain_for_targets(fitted: Fitted, Z: FloatArray, n: int, allowed: float, execution: Execution) -> Fitted:
+    """The fit with up to ``n`` more explained rows, chosen batch after batch for the sake of the rows ``Z``.
+
+    They take up to ``allowed`` model rows.
+    """
+    most, budget = candidate_rows(fitted.context), fitted.context.settings.budget
+    candidates, size = _Candidates(fitted, Z, most, most, execution), -(-n // _BATCHES)
+    explainer = bound_explainer(with_samples(fitted, fitted.observations.n_samples))
+    while n > 0:
+        chosen = candidates.choose(fitted, min(n, size))
+        price = np.cumsum(most_rows(explainer, chosen, budget) + fitted.context.rows_for_kernel)
+        chosen = chosen[price <= allowed]
+        if not len(chosen):
+            break
+        n, allowed = n - len(chosen), allowed - price[len(chosen) - 1]
+        fitted = _condition(fitted, chosen, execution)
+    return fitted
+
+
+class _Candidates:
+    """Rows to choose from, for the sake of some of the rows ``Z``, which are among them."""
+
+    def __init__(self, fitted: Fitted, Z: FloatArray, n_targets: int, n_others: int, execution: Execution) -> None:
+        rng = stream(fitted.context.seed, "refined rows", len(fitted.observations.rows))
+        targets = Z[np.sort(rng.permutation(len(Z))[:n_targets])]
+        others = fitted.pool[rng.permutation(len(fitted.pool))[:n_others]]
+        both = unique_rows(np.concatenate((targets, others)))[0]
+        self._encoded = both[~fitted.was_explained(both)]
+        with one_blas_thread():
+            self._targets, self._rows = (
+                fitted.with_effects(fitted.rows(part, n_jobs=execution.n_jobs), execution.n_jobs)
+                for part in (targets, self._encoded)
+            )
+
+    def choose(self, fitted: Fitted, n: int) -> FloatArray:
+        """Rows that are not explained yet (encoded), in order."""
+        fresh = np.flatnonzero(~fitted.was_explained(self._encoded))
+        if not len(fresh):
+            return self._encoded[fresh]
         posteriors = [output_model.posterior for output_model in fitted.output_models]
-        wanted, offered = (
-            fitted.with_effects(fitted.rows(part, n_jobs=execution.n_jobs), execution.n_jobs)
-            for part in (targets, candidates)
-        )
-        chosen = choose_rows(posteriors, seen.U.mean(axis=0), wanted, offered, n)
-    return add_rows(fitted, candidates[chosen], execution), candidates[chosen]
+        with one_blas_thread():
+            chosen = choose_rows(posteriors, fitted.observations.U.mean(axis=0), self._targets, self._rows[fresh], n)
+        return self._encoded[fresh[chosen]]
 
 
 def add_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Fitted:
     """The fit with further rows explained; scales and lengths stay, scores are computed anew."""
+    seen = fitted.observations
+    n_pairs = PAIRS if seen.similar_values is None else len(seen.similar_values)
+    return loo_calibrate(_condition(fitted, Z, execution), execution, n_pairs)
+
+
+def _condition(fitted: Fitted, Z: FloatArray, execution: Execution) -> Fitted:
     context, seen = fitted.context, fitted.observations
-    answer = explain_rows(fitted, Z, execution)
+    answer = explain_rows(with_samples(fitted, seen.n_samples), Z, execution)
     U = np.concatenate((seen.U, fitted.noise_at(answer)))
     # chosen rows are not a random sample: their weight in calibration is 0
     sample = ExplainedSample(
@@ -69,8 +109,9 @@ def add_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Fitted:
         (*seen.sample.refined, len(seen.rows)),
     )
     observations = replace(seen, sample=sample, attribution=Attribution.join([seen.attribution, answer]), U=U)
-    new = fitted.with_effects(fitted.rows(Z, n_jobs=execution.n_jobs), execution.n_jobs)
-    rows, output_models = Rows.join([fitted.output_models[0].posterior.rows, new]), []
+    before, n_jobs = fitted.output_models[0].posterior.rows, execution.n_jobs
+    new = fitted.with_effects(fitted.rows(Z, n_jobs=n_jobs, outputs=before.outputs is not None), n_jobs)
+    rows, output_models = Rows.join([before, new]), []
     for output, (graph, kernel, learned) in enumerate(
         (one.graph, one.kernel, one.posterior) for one in fitted.output_models
     ):
@@ -78,7 +119,7 @@ def add_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Fitted:
         # anew, as when a file is loaded: so the bits agree
         posterior = fit_posterior(context, kernel, rows, observations, output, learned.parameters, tasks)
         output_models.append(OutputModel(graph, kernel, posterior))
-    return loo_calibrate(replace(fitted, observations=observations, output_models=tuple(output_models)), execution)
+    return replace(fitted, observations=observations, output_models=tuple(output_models))
 
 
 @dataclass(frozen=True, eq=False)

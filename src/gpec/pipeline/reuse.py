@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gpec.boundary import BoundarySample
 from gpec.errors import InputError, ModelMismatchError
 from gpec.geometry import GeodesicGraph
@@ -40,6 +42,7 @@ class StageCache:
     boundary: BoundarySample | None = None
     graphs: tuple[GeodesicGraph | None, ...] = ()
     observations: Observations | None = None
+    spent: int = 0  # model rows that count towards a budget, which is larger than before
 
 
 def reuse_previous_fit(
@@ -78,4 +81,5 @@ def reuse_previous_fit(
         earlier.boundary if "boundary" in same else None,
         tuple(one.graph for one in earlier.output_models) if "graph" in same else (),
         known if "explainer" in same and not seen.given else None,
+        earlier.spent if (s.budget or 0) > (earlier.context.settings.budget or np.inf) else 0,
     )

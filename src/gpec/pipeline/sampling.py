@@ -11,10 +11,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from gpec.boundary import BoundarySample, Sampler
-from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError, ModelMismatchError
+from gpec.errors import BoundaryNotFoundError, BudgetError, FewBoundaryPointsWarning, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
 from gpec.pipeline.fitted import ModelFingerprint
+from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
 from gpec.runtime.randomness import stream
@@ -23,19 +24,27 @@ from gpec.typing import FloatArray, IntArray
 
 _POOL = 10_000  # size of the pool from which rows are drawn; 10 n if n is as large
 _OUTPUT_BINS = 10
+_POOL_SHARE = 0.02  # of a budget
+_FIT_SHARE = 0.5  # of a budget; the rest calibrates
+_BOUNDARY_SHARE = 0.1  # of a budget, at most, for a boundary that the kernel can do without
+_MORE_THAN_SAID = 1.25  # how many more rows a sampler may need than it says
+PAIRS = 40  # explained rows of which one similar row is explained, too
 _FEW_ROWS, _MORE_ROWS = 5, 20  # between which few boundary points are sought, for each point
 TRIED_ROWS = 20  # that fit explains in mode "explain"
 _KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours are sought among them
 
 
-def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, execution: Execution) -> ExplainedSample:
-    """The rows to explain: those given, or some of ``X``.
+def sample_rows_to_explain(
+    inputs: FitInputs, known: FloatArray | None, execution: Execution, n: int | None = None
+) -> ExplainedSample:
+    """The ``n`` rows to explain, by default as many as may be: those given, or some of ``X``.
 
     ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
     class is not left out; each row's weight undoes this. With the same seed, a larger sample contains the smaller one.
     ``known`` are the model's answers by which an earlier fit drew.
     """
-    context, Z, n = inputs.context, inputs.rows, inputs.context.settings.n_explained
+    context, Z = inputs.context, inputs.rows
+    n = min(len(Z), context.settings.most_explained) if n is None else n
     few = context.mode == "explain"  # nothing is learned from them; they show the unit and that the explainer works
     if inputs.explained is not None:
         chosen = inputs.explained[:TRIED_ROWS] if few else inputs.explained
@@ -46,7 +55,7 @@ def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, executio
         n = min(n, TRIED_ROWS)
     if few or context.settings.draw == "uniform":
         return ExplainedSample(Z[order[:n]], np.ones(n))
-    pool = order[: pool_size(n)]
+    pool = order[: _pool_size(context.settings, n, known)]
     model = with_cache(context.model, "drawn rows", execution)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
     if known is None or len(known) < len(pool):
@@ -59,14 +68,35 @@ def sample_rows_to_explain(inputs: FitInputs, known: FloatArray | None, executio
         chance += 0.5 / (answers.shape[1] * (counts > 0).sum() * counts[place])
     # The n least of exponential times over chances are a draw without replacement; then 1 - exp(-chance t) is drawn.
     first = np.argsort(rng.exponential(size=len(pool)) / chance, kind="stable")[:n]
+    if n == len(pool):
+        return ExplainedSample(Z[pool[first]], np.ones(n), answers)
     t = brentq(lambda t: -np.expm1(-chance * t).sum() - n, 0.0, 1e3 * n / chance.min())
     weights = 1.0 / -np.expm1(-chance[first] * t)
     return ExplainedSample(Z[pool[first]], weights / weights.mean(), answers)
 
 
-def pool_size(n: int) -> int:
+def _pool_size(settings: Settings, n: int, known: FloatArray | None = None) -> int:
     """How many rows, at most, the model is asked for to draw ``n`` of them by its answers."""
-    return _POOL if n < _POOL else 10 * n
+    if settings.budget is None:
+        return _POOL if n < _POOL else 10 * n
+    if known is not None and len(known) >= 2 * n:
+        return len(known)
+    return max(2 * n, min(_POOL, int(_POOL_SHARE * settings.budget)))
+
+
+def pool_rows(inputs: FitInputs) -> int:
+    """Model rows by whose answers the rows to explain are drawn."""
+    s, n = inputs.context.settings, len(inputs.rows)
+    if inputs.explained is not None or inputs.context.mode == "explain" or s.draw == "uniform":
+        return 0
+    return min(n, _pool_size(s, min(n, s.most_explained)))
+
+
+def one_of_each(seed: int, similar: FloatArray) -> FloatArray:
+    """One of the rows ``similar (n, K, d)`` to each row, at random; those to the first rows do not depend on others."""
+    n, K, _ = similar.shape
+    chosen: FloatArray = similar[np.arange(n), stream(seed, "similar row to check").integers(K, size=n)]
+    return chosen
 
 
 def fit_similarity(inputs: FitInputs) -> SimilaritySampler | None:
@@ -104,14 +134,42 @@ def find_boundary(
         return inputs, None
     if known is not None:
         return inputs, known
+    reason, most = "not found", None if context.settings.budget is None else boundary_rows(inputs)
     try:
-        return inputs, sample_boundary(context, sampler, inputs.rows, model_fingerprint, execution)
+        with context.model.at_most(most):
+            return inputs, sample_boundary(context, sampler, inputs.rows, model_fingerprint, execution)
     except BoundaryNotFoundError as error:
         if context.settings.kernel != "auto":
             raise
         if context.model.is_guess:  # it may predict numbers
             warnings.warn(f"{error} The fit goes on without the boundary.", FewBoundaryPointsWarning, stacklevel=3)
-        return replace(inputs, context=replace(context, boundary_found=False)), None
+    except BudgetError as error:
+        if context.settings.kernel != "auto":
+            raise BudgetError(
+                f"budget={context.settings.budget:,} model rows is too small for the boundary that the kernel rests "
+                "on; kernel='auto' can do without it."
+            ) from error
+        reason = "too dear for the budget"
+    return replace(inputs, context=replace(context, no_boundary=reason)), None
+
+
+def boundary_rows(inputs: FitInputs) -> float:
+    """Model rows that the boundary needs, with a budget at most; 0 if none is sampled."""
+    context, sampler, budget = inputs.context, inputs.sampler, inputs.context.settings.budget
+    if not isinstance(sampler, Sampler) or not samples_boundary(context):
+        return 0.0
+    said = sampler.model_rows(context.model, rows_to_pair(context, inputs.rows)[0], context.n_boundary)
+    if budget is None:
+        return said
+    most = _MORE_THAN_SAID * said
+    if context.settings.kernel != "auto":
+        return share_of_fit(budget) / 2
+    return most if most <= _BOUNDARY_SHARE * budget else 0.0
+
+
+def share_of_fit(budget: int) -> float:
+    """The part of a budget that ``fit`` may use."""
+    return _FIT_SHARE * budget
 
 
 def sample_boundary(

@@ -11,13 +11,17 @@ import numpy as np
 
 from gpec._validation import check_auto, check_auto_count, check_choice, check_count, check_n_jobs
 from gpec.errors import InputError, ParameterTypeError
+from gpec.explainers import Explainer
 from gpec.explainers.noise import check_noise
 from gpec.models import Model
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import BlockCache
 
 _PLAIN = (str, int, float, bool, type(None))
-FREE = ("batch_size", "n_jobs", "progress")  # what may differ when work goes on
+FREE = ("batch_size", "n_jobs", "progress", "budget")  # what may differ when work goes on
+USUAL_ROWS = 200  # explained in fit, if the number of their samples is fixed
+_MOST_ROWS, _MOST_WITHIN = 300, 2_000  # with fewer samples, and within a budget
+_FEWEST, _LEAST_PRICE = 20, 80  # rows, and model rows of one in fit and calibrate, that a budget is thought to buy
 _KEPT_ELSEWHERE = ("random_state", "boundary", "mode")  # a file holds the seed, the boundary points, and the mode used
 
 
@@ -38,7 +42,9 @@ class Settings:
     n_neighbors: int
     n_landmarks: int | Literal["auto"]
     components: Literal["separate", "bridge"]
-    n_explained: int
+    n_explained: int | Literal["auto"]
+    fit_samples: int | Literal["auto", "full"]
+    budget: int | None
     draw: Literal["output", "uniform"]
     background: Any
     noise: Any
@@ -64,7 +70,11 @@ class Settings:
         check_count("n_neighbors", self.n_neighbors)
         check_auto_count("n_landmarks", self.n_landmarks)
         check_choice("components", self.components, ("separate", "bridge"))
-        check_count("n_explained", self.n_explained)
+        check_auto_count("n_explained", self.n_explained)
+        if self.fit_samples != "full":
+            check_auto_count("fit_samples", self.fit_samples)
+        if self.budget is not None:
+            check_count("budget", self.budget)
         check_choice("draw", self.draw, ("output", "uniform"))
         check_noise(self.noise)
         check_count("n_resamples", self.n_resamples, least=2)
@@ -93,6 +103,23 @@ class Settings:
     def asking(self, model: Model, cache: BlockCache | None = None) -> AbstractContextManager[None]:
         """A context in which the model is asked as the settings say, and its answers are kept in a checkpoint."""
         return model.during(self.batch_size, self.n_jobs, cache)
+
+    def usual_rows(self, explainer: Explainer | None) -> int:
+        """Rows that fit explains if it explains as many as it can; 0 if a pilot or a budget decides."""
+        if not isinstance(self.n_explained, str):
+            return self.n_explained
+        by_pilot = explainer is not None and explainer.samples is not None and self.fit_samples == "auto"
+        return 0 if by_pilot or self.budget is not None else USUAL_ROWS
+
+    @property
+    def most_explained(self) -> int:
+        """Rows that fit explains at most."""
+        if not isinstance(self.n_explained, str):
+            return self.n_explained
+        chosen = self.fit_samples == "auto" and isinstance(self.noise, str) and self.noise == "auto"
+        if not chosen and self.budget is None:
+            return USUAL_ROWS
+        return _MOST_ROWS if self.budget is None else max(_FEWEST, min(_MOST_WITHIN, self.budget // _LEAST_PRICE))
 
     @property
     def learns_scale(self) -> bool:
