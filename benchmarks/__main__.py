@@ -84,6 +84,11 @@ PARTS = {
         "2,000. All pay for a coalition with one model row for each background row. Two rows of each; the "
         "others ran twice, gpec with 12 seeds, over which the variance is.",
     ),
+    "rough": (
+        "Many rows explained roughly, and budgets",
+        "Tables, models and rows as in *Trust*, KernelSHAP against 10 background rows, seeds on which nothing was "
+        "chosen. The truth is KernelSHAP with all samples (2d + 512 for each background row).",
+    ),
     "cxplain": ("CXPlain", ""),
     "explainers": (
         "Every explainer on 100 rows",

@@ -15,7 +15,7 @@ from gpec.cli._outputs import check_out, write
 from gpec.cli._run import CommandRun
 from gpec.explanation import Explanation
 
-_OF_THE_FIT = {"background", "mode", "n_boundary", "n_explained", "n_background", "seed", "categorical"}
+_OF_THE_FIT = {"background", "mode", "n_boundary", "n_explained", "budget", "n_background", "seed", "categorical"}
 _OF_THE_FIT |= {"model_output", "threshold"}
 _OF_A_REPORT = {"source", "out", "level", "debug"}  # of a saved explanation
 

@@ -68,7 +68,13 @@ class FitOptions:
     n_boundary: Annotated[
         int | None, _fit("Points of the decision boundary; by default 300, if the fit needs any.", min=10)
     ] = None
-    n_explained: Annotated[int, _fit("Rows explained in fit; a few in mode explain.", min=1)] = 200
+    n_explained: Annotated[
+        int | None,
+        _fit("Rows explained in fit; by default 200, or up to 300 with fewer samples; a few in mode explain.", min=1),
+    ] = None
+    budget: Annotated[
+        int | None, _fit("Most model rows of fit and calibrate together; it decides how many are explained.", min=1)
+    ] = None
     n_background: Annotated[
         int | None, _fit("Number of background rows; by default 100, and for trees up to 1,000.", min=1)
     ] = None
