@@ -151,7 +151,7 @@ def affordable(
     enough: dict[int, int] = {}
     for n in reversed(sizes):  # with the fewest samples alone, there is no need for a pilot
         spent = (tried if enough or n > sizes[0] else 0.0) + (pilot if n > sizes[0] else 0.0)
-        rows = prices[n].rows_for(allowed[n] - spent * (not fixed), left - others)
+        rows = prices[n].rows_for(allowed[n] - spent * (not fixed), left - others - prices[n].to_calibrate)
         if rows >= least:
             enough = {n: rows, **enough}
     if not enough and s.budget is not None:
