@@ -529,9 +529,9 @@ class GPEC(BaseEstimator):
         fit: boundary                0        8485
         fit: explainer              50       12451
         fit: kernel                  0          50
-        fit: check                  40       10881
-        fit: total                  90       32057
-        calibrate                  300       78096
+        fit: check                  40       11018
+        fit: total                  90       32195
+        calibrate                  300       78613
         explain                    150       38944
         """
         settings = Settings.of(self.get_params(deep=False))

@@ -333,7 +333,7 @@ gpec.GPEC(load_model({{!r}}), **SMALL, batch_size={size}, n_jobs={n_jobs}).fit(X
     process = None
 
     def kill(n_calls):
-        if n_calls == 60:
+        if n_calls == 30:
             process.kill()
 
     with endpoint(kill=kill) as server:

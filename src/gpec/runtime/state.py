@@ -109,7 +109,7 @@ def to_state(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(to_state(item) for item in value)
     cls: Any = type(value)
-    if not is_dataclass(value) and not isinstance(value, Tagged):
+    if isinstance(value, type) or not (is_dataclass(value) or isinstance(value, Tagged)):
         return value
     tree: dict[str, Any] = {}
     if isinstance(value, Tagged):
