@@ -245,6 +245,17 @@ def test_no_memory(tmp_path, monkeypatch):
         files.read(tmp_path / "file", "Test")
 
 
+def test_a_file_without_permission_is_not_called_damaged(tmp_path, monkeypatch):
+    files.write(tmp_path / "file", "Test", {})
+
+    def denied(path, mode):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(files, "open", denied, raising=False)  # root may read every file
+    with pytest.raises(InputError, match=r"file cannot be read: Permission denied\.$"):
+        files.read(tmp_path / "file", "Test")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are POSIX")
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
 def test_what_is_no_regular_file(tmp_path, kind):

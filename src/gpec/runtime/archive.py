@@ -122,7 +122,7 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
     Raises
     ------
     InputError
-        If it is no regular file, holds something else, or takes more than ``max_bytes`` of memory.
+        If it is no regular file, cannot be read, holds something else, or takes more than ``max_bytes`` of memory.
     CorruptFileError
         If :func:`write` of this version did not write it as it is.
     """
@@ -151,6 +151,8 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
             return dict(_unpack(document["tree"], _read_arrays(file, entries)))
     except (InputError, CorruptFileError):
         raise
+    except OSError as error:  # it may be whole
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except MemoryError as error:
         raise InputError(f"{path} takes more memory than there is; open it on a machine with more.") from error
     except Exception as error:
