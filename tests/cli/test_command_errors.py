@@ -264,7 +264,15 @@ def test_a_model_that_ends_its_process(folder, monkeypatch, what, seconds, messa
     assert re.search(message, result.stderr), result.stderr
 
 
-@pytest.mark.parametrize("call", ["catboost.CatBoost.save_model", "gpec.explainers.TreeShap.__call__"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "catboost.CatBoost.save_model",
+        "gpec.explainers.TreeShap.__call__",
+        "trial._LARGE = 0; catboost.CatBoost._predict",  # the trees of a large file are not read
+    ],
+    ids=["trees", "explained", "asked"],
+)
 def test_a_model_that_ends_the_process_which_explains_it(folder, monkeypatch, call):
     """CatBoost predicts with some garbled models, and ends the process when it writes their trees to a file."""
     catboost = pytest.importorskip("catboost")
@@ -274,7 +282,8 @@ def test_a_model_that_ends_the_process_which_explains_it(folder, monkeypatch, ca
     assert explain("--out", "e.csv", model="m.cbm").exit_code == 0
     (folder / "library").mkdir()
     (folder / "library" / "sitecustomize.py").write_text(
-        f"import os\nimport catboost, gpec\n{call} = lambda *_, **__: os._exit(3)\n"
+        "import os, catboost, gpec.explainers\nfrom gpec.cli import _trial as trial\n"
+        f"{call} = lambda *_, **__: os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "library"), *sys.path]))
     result = explain("--out", "other.csv", model="m.cbm")

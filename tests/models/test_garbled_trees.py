@@ -1,7 +1,9 @@
 """Trees that name what does not exist are refused before a library follows them; all kinds of good trees are taken."""
 
 import json
+import os
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -98,6 +100,11 @@ XGBOOST = {
     "class that does not exist": lambda model: model["learner"]["gradient_booster"]["model"]["tree_info"].__setitem__(
         0, 7
     ),
+    "leaves with values of other outputs": _set("tree_param", "size_leaf_vector", "7"),
+    "categories before the first": lambda model: [
+        _set(name, 0, value)(model) for name, value in (("categories_segments", -1), ("categories_sizes", 2))
+    ],
+    "a tree of no class": lambda model: model["learner"]["gradient_booster"]["model"]["tree_info"].pop(),
     "rounds that do not exist": lambda model: model["learner"]["gradient_booster"]["model"].update(
         iteration_indptr=[0, 1, 2, 3, 99]
     ),
@@ -114,6 +121,15 @@ def test_garbled_trees_of_xgboost(tmp_path, case):
         _trees._of_xgboost(model["learner"])  # XGBoost itself ends the process on some of them
 
 
+def test_too_few_weights_of_xgboost(tmp_path):
+    path = tmp_path / "m.json"
+    xgboost_file(path, {"booster": "gblinear"}, NUMBERS.fillna(0.0))
+    model = json.loads(path.read_text())["learner"]
+    model["gradient_booster"]["model"]["weights"].pop()
+    with pytest.raises(CorruptFileError, match=REFUSED):
+        _trees._of_xgboost(model)
+
+
 def test_settings_that_xgboost_looks_at_late(tmp_path):
     path = tmp_path / "m.json"
     xgboost_file(path)
@@ -127,6 +143,8 @@ LIGHTGBM = {
     "leaf that does not exist": (r"(right_child=.*)-\d+", r"\g<1>-99"),
     "column that does not exist": (r"(split_feature=)\d+", r"\g<1>99999"),
     "categories that do not exist": (r"(cat_boundaries=0 )\d+", r"\g<1>99999"),
+    "fewer categories than nodes ask for": (r"num_cat=[1-9]\d*", "num_cat=0"),
+    "categories from another place": (r"(cat_boundaries=)0", r"\g<1>1"),
     "another number of classes": (r"num_tree_per_iteration=1", "num_tree_per_iteration=2"),
     "an objective of other classes": (r"objective=binary.*", "objective=multiclass num_class:3"),
 }
@@ -153,6 +171,25 @@ def test_the_child_refuses_them(tmp_path):
     path.write_text(json.dumps(model))
     with pytest.raises(CorruptFileError, match=r"m.json is damaged: its trees " + REFUSED):
         try_in_child(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("m.ubj", "xgboost"), ("m.txt", "lightgbm"), ("m.cbm", "catboost"), ("m.ONNX", "onnxruntime")],
+)
+def test_every_kind_of_file_is_tried(tmp_path, monkeypatch, name, library):
+    (tmp_path / name).write_text("{}")
+    (tmp_path / f"{library}.py").write_text("import os\nos._exit(3)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    with pytest.raises(CorruptFileError, match=r"is damaged: .* ends \(exit code 3\)"):
+        try_in_child(str(tmp_path / name))
+
+
+def test_the_child_imports_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    xgboost_file(tmp_path / "m.json")
+    (tmp_path / "xgboost.py").write_text("import os\nos._exit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    try_in_child("m.json")
 
 
 @pytest.mark.parametrize("how", ["cut", "no colon"])
