@@ -2,15 +2,17 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from gpec.errors import CheckpointError
+from gpec.errors import CheckpointError, ClusterError
 from gpec.runtime.blocks import in_tiles, on_threads, one_blas_thread, run_blocks
 from gpec.runtime.checkpoint import BlockCache
+from gpec.runtime.payload import WorkerWatch
 
 N_JOBS = [None, 1, 2, 3, -1]
 
@@ -188,3 +190,20 @@ def test_blocks_of_work_that_began_in_the_same_moment(tmp_path):
         assert block(third, {}) == {"n": 80}
     with pytest.raises(CheckpointError, match="differs in n_boundary"):
         BlockCache(tmp_path / "kept", "fit", {"n_boundary": "60"})
+
+
+def test_the_wait_for_workers_begins_when_the_last_is_gone(monkeypatch):
+    """And the scheduler is asked every five seconds only."""
+    now, asked, workers = [0], [], {"tcp://a:1": 1}
+    monkeypatch.setattr("gpec.runtime.payload.time", SimpleNamespace(monotonic=lambda: now[0]))
+    scheduler = SimpleNamespace(address="tcp://s:1")
+    watch = WorkerWatch(SimpleNamespace(scheduler=scheduler, nthreads=lambda: asked.append(now[0]) or workers))
+    for now[0] in range(400):
+        watch.check()
+    assert asked == list(range(5, 400, 5))
+    workers.clear()
+    for now[0] in range(400, 700):
+        watch.check()
+    now[0] = 700
+    with pytest.raises(ClusterError, match=r"^The cluster has had no workers for 305 seconds; .*tcp://s:1"):
+        watch.check()

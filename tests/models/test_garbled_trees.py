@@ -173,6 +173,15 @@ def test_the_child_refuses_them(tmp_path):
         try_in_child(str(path))
 
 
+def test_the_child_refuses_those_of_lightgbm(tmp_path):
+    """LightGBM reads the file, and takes categories from elsewhere."""
+    path = tmp_path / "m.txt"
+    lightgbm_file(path)
+    path.write_text(re.sub(*LIGHTGBM["categories from another place"], path.read_text(), count=1))
+    with pytest.raises(CorruptFileError, match=r"m.txt is damaged: its trees " + REFUSED):
+        try_in_child(str(path))
+
+
 @pytest.mark.parametrize(
     ("name", "library"),
     [("m.ubj", "xgboost"), ("m.txt", "lightgbm"), ("m.cbm", "catboost"), ("m.ONNX", "onnxruntime")],
