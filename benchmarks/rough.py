@@ -4,6 +4,7 @@ Each case is computed once and kept as a file of its own, so that a run that was
 """
 
 import json
+import re
 
 import numpy as np
 import shap
@@ -104,11 +105,14 @@ def default(table, kind, seed):
 
 
 def grid(table, kind, seed):
-    """Samples x rows at the same number of coalitions, and what a budget of as many chooses."""
+    """Samples x rows at the same number of coalitions, and what a budget of twice as many chooses."""
     case = RoughCase(table, kind, seed)
     line = {"table": table, "kind": kind, "seed": seed, "budgets": []}
     for coalitions in COALITIONS:
-        g = case.fitted(budget=2 * coalitions * len(case.problem.background))
+        try:
+            g = case.fitted(budget=2 * coalitions * len(case.problem.background))
+        except gpec.errors.BudgetError as error:  # 19 rows to calibrate need more
+            g = case.fitted(budget=int(1.05 * int(re.search("about ([0-9,]+)", str(error))[1].replace(",", ""))))
         effort, d = g.diagnostics_["effort"], case.problem.fit.shape[1]
         own = 2 * d + 512 if effort["samples"] == "full" else effort["samples"]
         least = min(effort["expected_variance"], default=own)
