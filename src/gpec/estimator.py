@@ -400,7 +400,7 @@ class GPEC(BaseEstimator):
             folder when the call has finished.
         """
         if is_dask(X):
-            lazy: Explanation = explain_lazily(self, X, attribution, confidence_level, checkpoint)
+            lazy: Explanation = explain_lazily(self, X, attribution, confidence_level, checkpoint, budget)
             return lazy
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit

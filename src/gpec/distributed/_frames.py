@@ -20,8 +20,12 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def explain_lazily(g: Any, X: Any, attribution: Any, confidence_level: float, checkpoint: Any) -> Any:
+def explain_lazily(g: Any, X: Any, attribution: Any, confidence_level: float, checkpoint: Any, budget: Any) -> Any:
     """:meth:`gpec.GPEC.explain` for Dask rows."""
+    if budget is not None:
+        raise InputError(
+            "budget is for rows in memory, which are explained in one call; leave it out for Dask, or explain parts."
+        )
     if checkpoint is not None:
         raise InputError(
             "checkpoint is for rows in memory; for a Dask DataFrame write Parquet files and pass their folder to "
