@@ -7,7 +7,8 @@ import pytest
 
 import gpec
 from gpec.errors import BudgetError, InputError
-from gpec.explainers import KernelShap, Lime, ShapleySampling
+from gpec.explainers import Explainer, KernelShap, Lime, ShapleySampling
+from gpec.explainers.cxplain import CXPlain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 6))
@@ -166,6 +167,14 @@ def test_a_larger_budget_goes_on_from_what_is_known():
     assert g.diagnostics_["model_rows"] < model.n - first + 1
 
 
+def test_a_budget_that_is_hardly_larger_says_how_much_is_needed():
+    model = Counting(curved)
+    g = made(model, budget=15_000, kernel="rbf").fit(X).calibrate(NEW)
+    with pytest.raises(BudgetError) as caught:
+        g.set_params(budget=15_100, n_explained=100).fit(X)
+    assert int(re.search("about ([0-9,]+) are needed", str(caught.value))[1].replace(",", "")) > 15_100
+
+
 def test_a_budget_needs_an_explainer_that_tells_its_price():
     with pytest.raises(InputError, match="CallableExplainer does not tell how often it calls the model"):
         made(curved, lambda rows: rows, budget=20_000).fit(X)
@@ -189,6 +198,55 @@ def test_a_fit_that_was_stopped_goes_on_within_its_budget(tmp_path):
     g = made(model, budget=30_000).fit(X, checkpoint=tmp_path / "c")
     np.testing.assert_array_equal(g.attributions_.values, whole.attributions_.values)
     np.testing.assert_array_equal(g.explain(NEW).upper, whole.explain(NEW).upper)
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_few_rows_are_all_explained(n):
+    """A quarter of the model rows that a fit on 200 rows needs, not of those that so few rows need."""
+    g = made(curved, background=10, kernel="rbf").fit(X[:n])
+    assert len(g.X_explained_) == n
+    assert n == 40 or g.diagnostics_["effort"]["samples"] == "full"
+
+
+def test_mode_explain_keeps_its_budget():
+    model = Counting(curved)
+    g = made(model, mode="explain", budget=2_000).fit(X)
+    assert 1_000 < model.n <= 2_000
+    assert 1 <= len(g.X_explained_) < 20
+    with pytest.raises(BudgetError, match=r"budget=400 .* to explain one row: about [0-9]+ are needed"):
+        made(model, mode="explain", budget=400).fit(X)
+
+
+def test_what_an_explainer_learns_from_counts():
+    """CXPlain asks the model before the first row is explained."""
+    pytest.importorskip("torch")
+    model, explainer = Counting(curved), CXPlain(n_estimators=2, n_epochs=1)
+    with pytest.raises(BudgetError, match=r"budget=3,000 .* what the explainer learns from"):
+        made(model, explainer, budget=3_000).fit(X)
+    assert model.n < 100
+    made(model, explainer, budget=20_000, kernel="rbf").fit(X)
+    assert model.n <= 10_000
+
+
+def test_an_explainer_of_ones_own_that_learns_needs_to_tell():
+    class Learning(CXPlain):
+        learning_rows = Explainer.learning_rows
+
+    with pytest.raises(InputError, match="Learning does not tell how often it calls the model"):
+        made(curved, Learning(), budget=20_000).fit(X)
+
+
+def test_a_budget_is_not_for_rows_of_dask():
+    array = pytest.importorskip("dask.array")
+    g = made(curved, n_explained=20, kernel="rbf").fit(X)
+    with pytest.raises(InputError, match="budget is for rows in memory"):
+        g.explain(array.from_array(NEW, chunks=(20, -1)), budget=100)
+
+
+def test_a_large_budget_buys_samples_once_all_rows_are_explained():
+    few = made(curved, budget=40_000, kernel="rbf").fit(X[:30]).diagnostics_["effort"]
+    assert few["rows"] == 30
+    assert few["samples"] == "full"
 
 
 # Targets

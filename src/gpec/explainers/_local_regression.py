@@ -81,6 +81,9 @@ class LimeRegression(LocalRegression):
     def learn(self, rows: FloatArray, seed: int) -> None:
         self.sampler_ = LimeSampler.learn(rows, self.model_.schema)
 
+    def learning_rows(self, rows: FloatArray) -> int:
+        return 0
+
     def fitted_state(self) -> dict[str, Any]:
         found: dict[str, Any] = to_state(self.sampler_)
         return found

@@ -219,6 +219,10 @@ class Explainer(BaseEstimator, ABC):
         """Model rows needed at most to explain each of ``Z``, ``(n,)``; None if unknown."""
         return np.zeros(len(Z)) if self.model_rows(Z) == 0 else None
 
+    def learning_rows(self, rows: FloatArray) -> int | None:
+        """Model rows that :meth:`learn` needs at most; None if unknown."""
+        return None if self.learns else 0
+
     def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
         """Numbers of samples with which rows like ``Z`` can be explained, the fewest first and its own last.
 

@@ -167,6 +167,9 @@ class CXPlain(Explainer):
     def model_rows(self, Z: FloatArray) -> int:
         return 0
 
+    def learning_rows(self, rows: FloatArray) -> int:
+        return min(len(rows), int(self.n_train)) * (rows.shape[1] + 1)
+
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         shares = self._architecture.shares(self.weights_, self._inputs(Z))
         size = np.bincount(self._part_of)[self._part_of][:, None]

@@ -65,7 +65,8 @@ class Effort:
     def describe(self) -> dict[str, Any]:
         """For ``diagnostics_``."""
         rows = self.n_rows + self.n_chosen
-        return {"rows": rows, "samples": self.n_samples or "full", "expected_variance": self.variances}
+        variances = {n: round(variance, 3) for n, variance in self.variances.items()}
+        return {"rows": rows, "samples": self.n_samples or "full", "expected_variance": variances}
 
 
 def n_pairs(n: int, settings: Settings) -> int:
@@ -86,9 +87,13 @@ def choose_effort(
     With a budget, ``known`` rows of an earlier fit are used again, so their number of samples stays.
     """
     context, s = inputs.context, inputs.context.settings
-    if inputs.given is not None or context.explainer is None or context.mode == "explain":
+    if inputs.given is not None or context.explainer is None:
         return Effort(len(sample.rows))
+    if s.budget is not None and _learning_rows(inputs) and (others := other_rows(inputs)) > share_of_fit(s.budget):
+        raise too_small(s.budget, s.budget / share_of_fit(s.budget) * others, "for what the explainer learns from")
     explainer = bind_explainer(inputs, execution)
+    if context.mode == "explain":
+        return Effort(_rows_to_try(inputs, explainer, sample, left))
     if s.budget is None or known is None:
         choices = affordable(inputs, sample, similarity, explainer)
     else:
@@ -117,6 +122,18 @@ def choose_effort(
     return Effort(drawn, n_samples, variances, pilot, n - drawn, allowed)
 
 
+def _rows_to_try(inputs: FitInputs, explainer: Explainer, sample: ExplainedSample, left: float) -> int:
+    """How many rows a fit explains that learns nothing from them."""
+    s = inputs.context.settings
+    if s.budget is None:
+        return len(sample.rows)
+    needed = np.cumsum(n_runs(explainer, s.noise, s.n_resamples) * most_rows(explainer, sample.rows, s.budget))
+    others = other_rows(inputs)
+    if needed[0] + others > min(s.budget, left):
+        raise too_small(s.budget, needed[0] + others, "to explain one row")
+    return int((needed + others <= min(s.budget, left)).sum())
+
+
 def affordable(
     inputs: FitInputs,
     sample: ExplainedSample,
@@ -141,7 +158,8 @@ def affordable(
     }
     others, least = other_rows(inputs), n_most if fixed else min(n_most, _FEWEST_ROWS)
     if s.budget is None:
-        usual = prices[sizes[-1]].of(min(n_most, USUAL_ROWS))
+        few = min(n_most, USUAL_ROWS)
+        usual = prices[sizes[-1]].of(few) * USUAL_ROWS / few
         share, least = max(_SHARE * (usual + others) - others, _LEAST_SHARE * usual), 1
         allowed = dict.fromkeys(sizes, share)
     else:
@@ -152,11 +170,13 @@ def affordable(
     for n in reversed(sizes):  # with the fewest samples alone, there is no need for a pilot
         spent = (tried if enough or n > sizes[0] else 0.0) + (pilot if n > sizes[0] else 0.0)
         rows = prices[n].rows_for(allowed[n] - spent * (not fixed), left - others - prices[n].to_calibrate)
-        if rows >= least:
+        if rows >= least and rows > max(enough.values(), default=0):  # more samples of as many rows serve as well
             enough = {n: rows, **enough}
     if not enough and s.budget is not None:
         fewest = prices[sizes[0]]
         needed = others + fewest.of(least) + max(fewest.to_calibrate, others + fewest.of(least))
+        if known is not None:  # the rows of an earlier fit and of its calibration count
+            needed = max(needed, s.budget - left + others + fewest.of(least))
         raise too_small(s.budget, needed, f"to explain {least} rows and calibrate")
     return dict([*enough.items()][-1:]) if fixed else enough  # as many samples as can be had
 
@@ -199,9 +219,16 @@ def other_rows(inputs: FitInputs) -> float:
     """Model rows that ``fit`` needs at most for all but explained rows."""
     context = inputs.context
     targets = 0 if inputs.targets is None else 3 * candidate_rows(context) * context.rows_for_kernel
-    return float(
-        _MARGIN + 2 * len(context.background) + pool_rows(inputs) + np.nan_to_num(boundary_rows(inputs)) + targets
-    )
+    boundary, learning = np.nan_to_num(boundary_rows(inputs)), _learning_rows(inputs)
+    return float(_MARGIN + 2 * len(context.background) + pool_rows(inputs) + boundary + learning + targets)
+
+
+def _learning_rows(inputs: FitInputs) -> int:
+    explainer, budget = inputs.context.explainer, inputs.context.settings.budget
+    found = 0 if explainer is None or budget is None else explainer.learning_rows(inputs.rows)
+    if found is None:
+        raise _not_told(explainer, budget)
+    return found
 
 
 def candidate_rows(context: FitContext) -> int:
@@ -252,11 +279,15 @@ def most_rows(explainer: Explainer, Z: FloatArray, budget: int | None) -> FloatA
     """Model rows that each row needs at most; raise if a budget is to be kept and the explainer does not tell."""
     found = explainer.most_model_rows(Z)
     if found is None and budget is not None:
-        raise InputError(
-            f"budget={budget:,} cannot be kept: {type(explainer).__name__} does not tell how often it calls the model; "
-            "leave budget out, or use 'kernelshap', 'shapley_sampling' or 'lime'."
-        )
+        raise _not_told(explainer, budget)
     return np.zeros(len(Z)) if found is None else found
+
+
+def _not_told(explainer: Any, budget: Any) -> InputError:
+    return InputError(
+        f"budget={budget:,} cannot be kept: {type(explainer).__name__} does not tell how often it calls the model; "
+        "leave budget out, or use 'kernelshap', 'shapley_sampling' or 'lime'."
+    )
 
 
 def _expected_variances(
@@ -293,7 +324,7 @@ def _expected_variances(
                 posterior = ExactPosterior(kernel, design, np.zeros((count, Y.shape[1])), less, parameters)
                 total[n] += float(posterior.predict(test).model_variance.sum())
     least = min(total.values())
-    return {n: round(each / least, 3) if least > 0 else 1.0 for n, each in total.items()}
+    return {n: each / least if least > 0 else 1.0 for n, each in total.items()}
 
 
 def _share_of_noise(n: int, measured: dict[int, float]) -> float:
@@ -308,7 +339,10 @@ def _share_of_noise(n: int, measured: dict[int, float]) -> float:
 
 
 def too_small(budget: int, needed: float, what: str) -> BudgetError:
-    return BudgetError(f"budget={budget:,} model rows is too small {what}: about {int(np.ceil(needed)):,} are needed.")
+    return BudgetError(
+        f"budget={budget:,} model rows is too small {what}: about {int(np.ceil(needed)):,} are needed; explainers that "
+        "compare with background rows need fewer with a smaller background."
+    )
 
 
 def budget_left(settings: Settings, spent: int) -> float:
