@@ -49,6 +49,7 @@ from gpec.pipeline.sampling import (
 from gpec.pipeline.settings import Settings
 from gpec.pipeline.similar_rows import explained_intervals
 from gpec.runtime import archive
+from gpec.runtime.checkpoint import read_notes
 from gpec.runtime.progress import Clock
 from gpec.runtime.randomness import make_seed
 from gpec.runtime.state import from_state, to_state
@@ -145,7 +146,8 @@ class GPEC(BaseEstimator):
         The most model rows that ``fit`` and ``calibrate`` may use together; ``explain`` has its own. ``fit`` takes up
         to half of it: it decides how many rows are explained, with how many samples each. A boundary is sampled only
         if it takes at most a tenth, or if ``kernel`` rests on it. What is left calibrates. With a larger budget, the
-        next ``fit`` of the same rows goes on from what is known.
+        next ``fit`` of the same rows goes on from what is known. After a stop, a ``checkpoint`` knows what was spent;
+        calls that were under way are made again, beyond the budget if need be.
     draw : {"output", "uniform"}
         How these rows are drawn: half of them evenly over the range of the model's answers, so that rare classes are
         among them, or all evenly. ``explained_weights_`` says how many rows each stands for.
@@ -315,6 +317,8 @@ class GPEC(BaseEstimator):
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
             execution, left = settings.execution(cache), budget_left(settings, earlier.spent)
+            asked = inputs.context.model
+            before = earlier.spent + (0 if cache is None else cache.counting(lambda: asked.n_rows))
             sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, execution), fit_similarity(inputs)
             with clock("boundary"):  # M
                 inputs, boundary = find_boundary(inputs, earlier.boundary, model_fingerprint, execution)
@@ -353,7 +357,7 @@ class GPEC(BaseEstimator):
             with clock("calibration"):
                 fitted = loo_calibrate(fitted, execution, n_pairs(effort.n_rows, settings))
             context.model.require_repeatable(model_fingerprint.rows, model_fingerprint.answer)
-            spent = earlier.spent + context.model.n_rows
+            spent = before + context.model.n_rows
             fitted = replace(fitted, fingerprints=earlier.fingerprints, spent=spent)
         self._keep(fitted)
         rows_resumed = cache.rows_used if cache is not None else {}
@@ -479,15 +483,15 @@ class GPEC(BaseEstimator):
         Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
         n_samples, model, rows_before = None, fitted.context.model, fitted.context.model.n_rows
-        if given is None:
-            Z, n_samples = calibration_effort(fitted, Z, settings.budget)
-        with (
-            open_checkpoint(checkpoint, "calibrate", fitted, Z) as cache,
-            settings.asking(model, cache),
-            model.at_most(budget_left(settings, fitted.spent)),
-        ):
-            calibration = calibrate_on(with_samples(fitted, n_samples), Z, given, settings.execution(cache))
-        spent = fitted.spent + model.n_rows - rows_before
+        if given is None and settings.budget is not None:
+            begun = {} if checkpoint is None else read_notes(checkpoint)
+            Z, n_samples = calibration_effort(fitted, Z, settings.budget, begun)
+        notes = {"n_rows": len(Z), "n_samples": n_samples or 0}
+        with open_checkpoint(checkpoint, "calibrate", fitted, Z, notes=notes) as cache, settings.asking(model, cache):
+            before = fitted.spent + (0 if cache is None else cache.counting(lambda: model.n_rows - rows_before))
+            with model.at_most(budget_left(settings, fitted.spent)):  # what a stop has lost is asked for again
+                calibration = calibrate_on(with_samples(fitted, n_samples), Z, given, settings.execution(cache))
+        spent = before + model.n_rows - rows_before
         self._fitted = replace(fitted, calibration=calibration, spent=spent)
         self.diagnostics_ = {**self.diagnostics_, "spent": spent}
         return self

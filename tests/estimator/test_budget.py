@@ -249,6 +249,36 @@ def test_a_large_budget_buys_samples_once_all_rows_are_explained():
     assert few["samples"] == "full"
 
 
+@pytest.mark.parametrize("stop", [8_000, 22_000])
+def test_what_a_stopped_call_spent_counts(tmp_path, stop):
+    """The same two calls after a stop, in fit or in calibrate, keep the budget together with those before it."""
+
+    class Stopping(Counting):
+        def __call__(self, rows):
+            if self.n + len(rows) > stop:
+                raise KeyboardInterrupt
+            return super().__call__(rows)
+
+    def both(model):
+        g = made(model, budget=30_000, kernel="rbf").fit(X, checkpoint=tmp_path / "fit")
+        first = g.diagnostics_["spent"]
+        return first, g.calibrate(NEW, checkpoint=tmp_path / "calibrate")
+
+    model = Stopping(curved)
+    with pytest.raises(KeyboardInterrupt):
+        both(model)
+    again = Counting(curved)
+    first, g = both(again)
+    assert model.n + again.n <= min(g.diagnostics_["spent"], 30_000)
+    assert first > 5_000
+    assert again.n < 28_000
+
+
+def test_posterior_needs_one_model_row_each():
+    g = made(curved, n_explained=30, kernel="rbf").fit(X)
+    assert g.explain(NEW, attribution="posterior", budget=len(NEW)).diagnostics["model_rows"] == len(NEW)
+
+
 # Targets
 
 

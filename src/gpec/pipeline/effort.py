@@ -350,14 +350,17 @@ def budget_left(settings: Settings, spent: int) -> float:
     return np.inf if settings.budget is None else float(max(0, settings.budget - spent))
 
 
-def calibration_effort(fitted: Fitted, Z: FloatArray, budget: int | None) -> tuple[FloatArray, int | None]:
+def calibration_effort(
+    fitted: Fitted, Z: FloatArray, budget: int, begun: dict[str, Any]
+) -> tuple[FloatArray, int | None]:
     """The rows of ``Z`` to calibrate on and the samples of each, with what ``fit`` has left of a budget.
 
-    All rows, with as many samples as can be had; or as many rows as can be had, with the samples of ``fit``.
+    All rows, with as many samples as can be had; or as many rows as can be had, with the samples of ``fit``. What was
+    ``begun`` before a stop goes on as it was.
     """
-    if budget is None:
-        return Z, None
     order = stream(fitted.context.seed, "calibration rows").permutation(len(Z))
+    if "n_rows" in begun:
+        return Z[np.sort(order[: begun["n_rows"]])], begun["n_samples"] or None
     least, left, prices = min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent, {}
     for n, explainer in _bound_with(fitted).items():
         prices[n] = _prices_of_pairs(fitted, explainer, Z[order], budget)
@@ -378,7 +381,8 @@ def explanation_effort(
     fitted: Fitted, Z: FloatArray, budget: int, attribution: Literal["explainer", "posterior"]
 ) -> int | None:
     """The most samples with which rows can be explained within a budget of model rows; None: the explainer's own."""
-    K = 0 if fitted.similarity is None else fitted.similarity.rows(Z[:1]).shape[1]
+    alone = fitted.similarity is None or attribution == "posterior"
+    K = 0 if alone else fitted.similarity.rows(Z[:1]).shape[1]
     others, found = len(Z) * (1 + K) * fitted.context.rows_for_kernel, dict[int | None, float]()
     if attribution == "posterior":
         found[None] = float(others)

@@ -40,13 +40,18 @@ _AGREED: WeakSet[Fitted] = WeakSet()  # fits whose given attributions were compa
 
 
 def open_checkpoint(
-    folder: str | os.PathLike[str] | None, work: str, fitted: Fitted, Z: FloatArray, more: dict[str, str] | None = None
+    folder: str | os.PathLike[str] | None,
+    work: str,
+    fitted: Fitted,
+    Z: FloatArray,
+    more: dict[str, str] | None = None,
+    notes: dict[str, Any] | None = None,
 ) -> AbstractContextManager[BlockCache | None]:
     """The checkpoint of this call, if there is one; raise if it belongs to another fit or other rows."""
     if folder is None:
         return nullcontext()
     fitted.model_fingerprint.require_same(fitted.context.model)
-    return BlockCache(folder, work, {**fitted.identity(), "the rows": fingerprint(Z), **(more or {})})
+    return BlockCache(folder, work, {**fitted.identity(), "the rows": fingerprint(Z), **(more or {})}, notes)
 
 
 def row_labels(X: Any) -> Any:

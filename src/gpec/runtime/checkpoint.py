@@ -118,6 +118,8 @@ class BlockCache:
         self._new: list[Block] = []
         self._written = time.monotonic()
         self._results: dict[tuple[str, str, int, int], Block] = {}
+        self.earlier_model_rows = 0  # for which earlier processes asked, as far as they could write it down
+        self._count, self._counted = _no_rows, 0
         for path in blocks:
             self._read(path)
         self._journal: BinaryIO | None = None
@@ -148,6 +150,11 @@ class BlockCache:
             return result
 
         return from_cache
+
+    def counting(self, count: Callable[[], int]) -> int:
+        """Keep how many model rows this process asks for, from ``count()``; return those of earlier processes."""
+        self._count = count
+        return self.earlier_model_rows
 
     def append_answers(self, new: dict[bytes, bytes]) -> None:
         """Keep a model's answers, of equal length, by keys of equal length; a killed process loses none of them."""
@@ -180,12 +187,15 @@ class BlockCache:
                     error.add_note(str(failed))
 
     def _write(self) -> None:
-        if self._new:
+        n = self._count()
+        if self._new or n > self._counted:
             # a unique name, as another process may be doing the same work
-            name = f"blocks-{self._new[0]['stage'].replace(' ', '-')}-{secrets.token_hex(8)}.gpec"
+            stage = self._new[0]["stage"].replace(" ", "-") if self._new else "none"
+            name = f"blocks-{stage}-{secrets.token_hex(8)}.gpec"
+            tree = {"stamp": self._stamp, "blocks": self._new, "model_rows": n - self._counted}
             with self._writing():
-                archive.write(self.folder / name, _BLOCKS, {"stamp": self._stamp, "blocks": self._new})
-            self._new = []
+                archive.write(self.folder / name, _BLOCKS, tree)
+            self._new, self._counted = [], n
         self._written = time.monotonic()
 
     @contextmanager
@@ -201,11 +211,17 @@ class BlockCache:
     def _read(self, path: Path) -> None:
         try:
             tree = archive.read(path, _BLOCKS)
-            for block in tree["blocks"] if tree["stamp"] == self._stamp else ():
+            ours = tree["stamp"] == self._stamp
+            self.earlier_model_rows += max(0, int(tree["model_rows"])) if ours else 0
+            for block in tree["blocks"] if ours else ():
                 stage, content, start, stop = (block[name] for name in _KEY)
                 self._results[stage, content, start, stop] = block["answer"]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError(f"{path} has a missing or damaged part of a block: {error!r}.") from error
+
+
+def _no_rows() -> int:
+    return 0
 
 
 def has_results(folder: Path) -> bool:
