@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -313,11 +314,16 @@ class GPEC(BaseEstimator):
         inputs = check_fit_inputs(
             self.model, settings, seed, X, X_explained, attributions, attribution_variance, targets
         )
-        with open_fit_checkpoint(inputs, checkpoint) as cache, settings.asking(inputs.context.model, cache):
+        with (
+            open_fit_checkpoint(inputs, checkpoint) as cache,
+            settings.asking(inputs.context.model, cache),
+            ExitStack() as limit,
+        ):
             model_fingerprint = fingerprint_model(inputs, cache)
             inputs, earlier = reuse_previous_fit(inputs, model_fingerprint, previous)
             execution, left = settings.execution(cache), budget_left(settings, earlier.spent)
             asked = inputs.context.model
+            limit.enter_context(asked.at_most(left - asked.n_rows))
             before = earlier.spent + (0 if cache is None else cache.counting(lambda: asked.n_rows))
             sample, similarity = sample_rows_to_explain(inputs, earlier.pool_answers, execution), fit_similarity(inputs)
             with clock("boundary"):  # M

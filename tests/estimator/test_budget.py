@@ -236,6 +236,17 @@ def test_an_explainer_of_ones_own_that_learns_needs_to_tell():
         made(curved, Learning(), budget=20_000).fit(X)
 
 
+def test_an_explainer_that_asks_more_than_it_says_is_stopped():
+    class Wrong(KernelShap):
+        def most_model_rows(self, Z):
+            return np.full(len(Z), 10.0)
+
+    model = Counting(curved)
+    with pytest.raises(BudgetError, match="does not allow for another call of the model"):
+        made(model, Wrong(), budget=5_000, fit_samples="full", kernel="rbf").fit(X)
+    assert model.n <= 5_000
+
+
 def test_a_budget_is_not_for_rows_of_dask():
     array = pytest.importorskip("dask.array")
     g = made(curved, n_explained=20, kernel="rbf").fit(X)
