@@ -518,7 +518,8 @@ class GPEC(BaseEstimator):
         -------
         DataFrame
             One line for each step of ``fit`` and for all of it, "fit: total", or what it has cost if it is done; then
-            "calibrate" and "explain" for all rows of ``X``. Mode "explain" needs no calibration: 0. Columns:
+            "calibrate" and "explain" for all rows of ``X``. A budget limits "calibrate"; mode "explain" needs none: 0.
+            Columns:
 
             - ``explainer_runs``: rows explained, counted in each run of ``noise="resample"``.
             - ``model_rows``: rows that the model predicts; missing if the explainer does not tell, as functions do not.

@@ -285,6 +285,32 @@ def test_what_a_stopped_call_spent_counts(tmp_path, stop):
     assert again.n < 28_000
 
 
+@pytest.mark.parametrize("d", [2, 3, 6])
+@pytest.mark.parametrize("n_permutations", [2, 40, 2_000])
+def test_most_model_rows_of_permutations_that_share_coalitions(d, n_permutations):
+    model, background = Counting(lambda Z: Z[:, 0] * Z[:, -1]), X[:7, :d]
+    explainer = ShapleySampling(n_permutations).fit(model, X[:, :d], background=background, model_output="value")
+    model.n = 0
+    explainer(X[20:25, :d])
+    most = explainer.most_model_rows(X[20:25, :d]).sum()
+    assert model.n <= most
+    assert n_permutations < 2_000 or most <= model.n + 5
+
+
+def test_cost_of_calibrate_is_within_the_budget():
+    model = Counting(curved)
+    g = made(model, budget=20_000, kernel="rbf")
+    before = g.cost(X).model_rows
+    model.n = 0
+    after = g.fit(X).cost(X).model_rows
+    fit = g.diagnostics_["model_rows"]
+    assert before["fit: total"] + before["calibrate"] <= 20_001
+    model.n = 0
+    g.calibrate(NEW)
+    assert after["calibrate"] <= 20_001 - fit
+    assert 0.9 * model.n <= after["calibrate"]
+
+
 def test_posterior_needs_one_model_row_each():
     g = made(curved, n_explained=30, kernel="rbf").fit(X)
     assert g.explain(NEW, attribution="posterior", budget=len(NEW)).diagnostics["model_rows"] == len(NEW)

@@ -85,7 +85,9 @@ class ShapleySampling(LinkedExplainer):
         return int(self.most_model_rows(Z).sum())
 
     def most_model_rows(self, Z: FloatArray) -> FloatArray:
-        return np.full(len(Z), float(self._n_drawn * (Z.shape[1] - 1) + 1))
+        d, pairs = Z.shape[1], -(-int(self.n_permutations) // 2)
+        distinct = _n_references(pairs, len(self._game.rows)) * (2.0**d - 2)  # coalitions that permutations share
+        return np.full(len(Z), min(float(self._n_drawn * (d - 1)), distinct) + 1)
 
     @property
     def _n_drawn(self) -> int:

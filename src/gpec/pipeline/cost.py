@@ -14,7 +14,7 @@ from gpec.data.rows import evenly_spaced
 from gpec.explainers import Explainer
 from gpec.explainers.noise import n_runs
 from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
-from gpec.pipeline.effort import affordable, most_rows, n_pairs
+from gpec.pipeline.effort import affordable, budget_left, most_rows, n_pairs
 from gpec.pipeline.explain import bound_explainer
 from gpec.pipeline.fitted import Fitted
 from gpec.pipeline.reuse import PROBE_ROWS
@@ -55,7 +55,8 @@ def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None) -> pd.DataFrame:
     if predicts:
         steps["fit: kernel"] = price.asking(n * price.rows_for_kernel)
         steps["fit: check"] = price.checking(n_pairs(n, context.settings), share)
-    return _table({**steps, "fit: total": np.sum(list(steps.values()), axis=0), **price.later_calls()})
+    total = np.sum(list(steps.values()), axis=0)
+    return _table({**steps, "fit: total": total, **price.later_calls(budget_left(context.settings, total[1]))})
 
 
 def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int, int]) -> tuple[int, float]:
@@ -72,7 +73,8 @@ def cost_of_fitted(fitted: Fitted, diagnostics: dict[str, Any], Z: FloatArray, n
     seen, price = fitted.observations, _Price(fitted.context, bound_explainer(fitted), fitted.similarity, Z, n_jobs)
     n = 0 if seen.given else len(seen.rows) + (0 if seen.similar_values is None else len(seen.similar_values))
     spent = np.array([n * price.runs, diagnostics["model_rows"], sum(diagnostics["seconds"].values())])
-    return _table({"fit: total": spent, **price.later_calls()})
+    left = budget_left(fitted.context.settings, fitted.spent)
+    return _table({"fit: total": spent, **price.later_calls(left)})
 
 
 def _table(steps: dict[str, FloatArray]) -> pd.DataFrame:
@@ -123,12 +125,14 @@ class _Price:
         predicted = self.asking(n * self.rows_for_kernel * (1 + self.K))
         return [1, share, share] * self.explaining(n, self.similar) + predicted
 
-    def later_calls(self) -> dict[str, FloatArray]:
+    def later_calls(self, left: float) -> dict[str, FloatArray]:
+        """Of calibrate, with what is ``left`` of a budget, and of explain."""
         n, none = len(self.Z), np.zeros(3)
         own = self.explaining(n, self.Z)
         if self.mode == "predict":
             explain = own + self.asking(n * self.rows_for_kernel * (1 + self.K))
-            return {"calibrate": own + self.checking(n) if self.K else none, "explain": explain}
+            calibrate = own + self.checking(n) if self.K else none
+            return {"calibrate": calibrate * (left / calibrate[1] if calibrate[1] > left else 1.0), "explain": explain}
         different = self.similar[distinct_rows(self.similar)[0]]  # of equal rows one is explained
         n_similar = len(self.different) * self.K * len(different) / len(self.similar)
         return {"calibrate": none, "explain": own + self.explaining(n_similar, different) + self.asking(n)}

@@ -345,7 +345,7 @@ def too_small(budget: int, needed: float, what: str) -> BudgetError:
     )
 
 
-def budget_left(settings: Settings, spent: int) -> float:
+def budget_left(settings: Settings, spent: float) -> float:
     """Model rows that may still be used."""
     return np.inf if settings.budget is None else float(max(0, settings.budget - spent))
 
