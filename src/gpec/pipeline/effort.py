@@ -381,8 +381,8 @@ def explanation_effort(
     fitted: Fitted, Z: FloatArray, budget: int, attribution: Literal["explainer", "posterior"]
 ) -> int | None:
     """The most samples with which rows can be explained within a budget of model rows; None: the explainer's own."""
-    alone = fitted.similarity is None or attribution == "posterior"
-    K = 0 if alone else fitted.similarity.rows(Z[:1]).shape[1]
+    nearby = None if attribution == "posterior" else fitted.similarity
+    K = 0 if nearby is None else nearby.rows(Z[:1]).shape[1]
     others, found = len(Z) * (1 + K) * fitted.context.rows_for_kernel, dict[int | None, float]()
     if attribution == "posterior":
         found[None] = float(others)
