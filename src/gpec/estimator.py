@@ -154,7 +154,8 @@ class GPEC(BaseEstimator):
         among them, or all evenly. ``explained_weights_`` says how many rows each stands for.
     background : "auto", int or rows
         Background rows of the explainer: how many to draw from ``X``, or the rows. "auto" is 100, and for trees all
-        rows of ``X``, or 1,000 of them.
+        rows of ``X``, or 1,000 of them. With a ``budget``, KernelSHAP takes 5 to 100: the price of a row is in
+        proportion to their number.
     noise : {"auto", "resample", "resample-paper", "none"}, float or array
         The explainer's variance: its own, from ``n_resamples`` runs, none, or as given. With "resample" the values are
         the mean of the runs and the variance is that of the mean; "resample-paper" keeps the first run and the spread

@@ -350,3 +350,13 @@ def test_targets_within_a_budget():
 def test_bad_input(settings, arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         made(curved, **settings).fit(X, **arguments)
+
+
+@pytest.mark.parametrize(("budget", "n"), [(5_000, 5), (20_000, 7), (60_000, 21), (10_000_000, 100)])
+def test_a_small_budget_takes_few_background_rows(budget, n):
+    model = Counting(curved)
+    g = gpec.GPEC(model, mode="predict", budget=budget, random_state=0, progress=False)
+    if 5_000 < budget < 1e6:
+        g.fit(X).calibrate(NEW)
+        assert 0.4 * budget < model.n <= budget
+    assert KernelShap().background_within(budget, 8) == n

@@ -223,6 +223,10 @@ class Explainer(BaseEstimator, ABC):
         """Model rows that :meth:`learn` needs at most; None if unknown."""
         return None if self.learns else 0
 
+    def background_within(self, budget: int, d: int) -> int:
+        """How many background rows ``background="auto"`` draws within a budget of model rows, with ``d`` features."""
+        return self.most_background
+
     def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
         """Numbers of samples with which rows like ``Z`` can be explained, the fewest first and its own last.
 

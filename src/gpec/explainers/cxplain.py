@@ -168,7 +168,7 @@ class CXPlain(Explainer):
         return 0
 
     def learning_rows(self, rows: FloatArray) -> int:
-        return min(len(rows), int(self.n_train)) * (rows.shape[1] + 1)
+        return int(min(len(rows), self.n_train) * (rows.shape[1] + 1))
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         shares = self._architecture.shares(self.weights_, self._inputs(Z))

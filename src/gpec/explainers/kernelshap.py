@@ -24,6 +24,8 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 __all__ = ["KernelShap"]
 
 _AUTO = 512
+_RUNS = 100  # that a budget is to buy, with the fewest samples
+_FEWEST_BACKGROUND = 5  # rows, within a budget
 _COUNTED_ROWS = 256  # explained rows from which the cost of all is estimated
 
 
@@ -89,6 +91,9 @@ class KernelShap(CoalitionExplainer):
         """Coalitions for each background row, on average."""
         d = self.background_.shape[1]
         return max(2 * d + _AUTO if isinstance(self.n_samples, str) else int(self.n_samples), least_samples(d))
+
+    def background_within(self, budget: int, d: int) -> int:
+        return int(np.clip(budget // (_RUNS * max(1, least_samples(d))), _FEWEST_BACKGROUND, self.most_background))
 
     def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
         return sizes_between(max(1, least_samples(Z.shape[1])), int(self._budget))

@@ -166,6 +166,8 @@ def check_fit_inputs(
             f"output_scale='evidence' needs at least 3 explained rows, got {n}; explain more rows or give a number."
         )
     usual = Explainer.most_background if explainer is None else explainer.most_background
+    if explainer is not None and settings.budget is not None:
+        usual = explainer.background_within(settings.budget, schema.n_features)
     background = check_background(settings.background, schema, Z, seed, usual)
     context = FitContext(settings, schema, checked, groups, explainer, background, seed, mode)
     return FitInputs(context, similar, sampler, Z, explained, given, targets)

@@ -176,7 +176,7 @@ def affordable(
         fewest = prices[sizes[0]]
         needed = others + fewest.of(least) + max(fewest.to_calibrate, others + fewest.of(least))
         if known is not None:  # the rows of an earlier fit and of its calibration count
-            needed = max(needed, s.budget - left + others + fewest.of(least))
+            needed = max(needed, s.budget - left + others + fewest.of(least) + fewest.to_calibrate)
         raise too_small(s.budget, needed, f"to explain {least} rows and calibrate")
     return dict([*enough.items()][-1:]) if fixed else enough  # as many samples as can be had
 
