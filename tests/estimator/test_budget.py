@@ -85,7 +85,8 @@ def test_rough_attributions_are_those_of_the_explainer_with_as_many_samples():
     g = made(curved, KernelShap(n_samples=400), fit_samples=36, n_explained=20, background=X[:5]).fit(X)
     own = KernelShap(n_samples=36).fit(curved, X, background=X[:5], random_state=0)(g.X_explained_)
     np.testing.assert_array_equal(g.attributions_.values, own.values)
-    np.testing.assert_array_equal(g.attributions_.variance, own.variance)
+    floor = np.mean(own.variance, axis=0)  # rows that are exact by chance must not outweigh the others
+    np.testing.assert_allclose(g.attributions_.variance, np.maximum(own.variance, floor))
 
 
 def test_saved_rough_fit_answers_the_same(tmp_path):

@@ -56,6 +56,9 @@ def explain_sample(
         known = None
     answer = _answer_unknown(context, explainer, rows, pilot, execution)
     U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
+    if n_samples is not None:
+        # where a feature does not differ from the background rows, 0 is exact: many such rows would outweigh the others
+        U = np.maximum(U, U.mean(axis=0))
     _check_noise_size(answer, U, context.settings)
     similar = None
     if known is not None and np.array_equal(known.rows, rows[: len(known.rows)]):
