@@ -9,6 +9,7 @@ give a posterior variance at other rows; the least decides.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -34,6 +35,7 @@ from gpec.typing import FloatArray
 
 _SHARE = 0.24  # of the model rows that a fit on 200 rows needs with all samples
 _LEAST_SHARE = 0.12  # the same of the explainer's alone, where most are needed for other things
+_FEW_ROWS = 150  # explained at least, if there is no budget
 _FEWEST_ROWS = 20  # that a budget must buy
 _PILOT_ROWS, _DESIGN_ROWS, _TEST_ROWS = 30, 600, 100
 _FEWEST_TO_CALIBRATE = 19  # rows, which 95% intervals need
@@ -156,16 +158,19 @@ def affordable(
     prices = {
         n: _Price(inputs, explainer.with_samples(n) if n else explainer, sample, similarity, n_known) for n in sizes
     }
+    sizes = tuple(n for n, more in pairwise((*sizes, -1)) if whole[n] < whole.get(more, np.inf))  # others serve as well
+    sizes = tuple(n for n, more in pairwise((*sizes, 0)) if whole[n] < whole.get(more, np.inf) or n == more)
     others, least = other_rows(inputs), n_most if fixed else min(n_most, _FEWEST_ROWS)
     if s.budget is None:
         few = min(n_most, USUAL_ROWS)
         usual = prices[sizes[-1]].of(few) * USUAL_ROWS / few
-        share, least = max(_SHARE * (usual + others) - others, _LEAST_SHARE * usual), 1
+        few_rows = prices[sizes[0]].of(min(n_most, _FEW_ROWS))  # a model of few features has no rough explanation
+        share, least = max(_SHARE * (usual + others) - others, _LEAST_SHARE * usual, few_rows), 1
         allowed = dict.fromkeys(sizes, share)
     else:
         share = share_of_fit(s.budget) - others
         allowed = {n: min(share, s.budget - others - price.to_calibrate) for n, price in prices.items()}
-    pilot, tried = prices[sizes[0]].of(min(_PILOT_ROWS, n_most)), sum(prices[n].of(1) for n in _tried(prices))
+    pilot, tried = prices[sizes[0]].of(min(_PILOT_ROWS, n_most)), sum(prices[n].of(1) for n in _tried(sizes))
     enough: dict[int, int] = {}
     for n in reversed(sizes):  # with the fewest samples alone, there is no need for a pilot
         spent = (tried if enough or n > sizes[0] else 0.0) + (pilot if n > sizes[0] else 0.0)
