@@ -9,8 +9,8 @@ give a posterior variance at other rows; the least decides.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -158,8 +158,8 @@ def affordable(
     prices = {
         n: _Price(inputs, explainer.with_samples(n) if n else explainer, sample, similarity, n_known) for n in sizes
     }
-    sizes = tuple(n for n, more in pairwise((*sizes, -1)) if whole[n] < whole.get(more, np.inf))  # others serve as well
-    sizes = tuple(n for n, more in pairwise((*sizes, 0)) if whole[n] < whole.get(more, np.inf) or n == more)
+    whole = {n: price.of(n_most) for n, price in prices.items()}
+    sizes = tuple(n for n, more in pairwise((*sizes, -1)) if whole[n] < whole.get(more, np.inf))
     others, least = other_rows(inputs), n_most if fixed else min(n_most, _FEWEST_ROWS)
     if s.budget is None:
         few = min(n_most, USUAL_ROWS)
