@@ -361,3 +361,14 @@ def test_a_small_budget_takes_few_background_rows(budget, n):
         g.fit(X).calibrate(NEW)
         assert 0.4 * budget < model.n <= budget
     assert KernelShap().background_within(budget, 8) == n
+
+
+def test_what_cannot_be_explained_roughly_is_explained_exactly():
+    """With three features all coalitions are few: fewer samples would be as dear."""
+
+    def model(rows):
+        return curved(rows[:, [0, 1, 2, 0]])
+
+    g = made(model, background=10).fit(np.random.default_rng(2).normal(size=(400, 3)))
+    assert g.diagnostics_["effort"]["samples"] == "full"
+    assert len(g.X_explained_) >= 150
