@@ -345,6 +345,7 @@ def test_targets_within_a_budget():
         ({"budget": 2.5}, {}, "budget"),
         ({"fit_samples": "few"}, {}, "fit_samples"),
         ({"fit_samples": 0}, {}, "fit_samples"),
+        ({"fit_samples": 100, "explainer": "exact"}, {}, "fit_samples=100 is a number, but ExactShapley takes none"),
         ({"n_explained": "many"}, {}, "n_explained"),
     ],
 )

@@ -123,6 +123,11 @@ def check_fit_inputs(
     kernel = make_kernel(settings.kernel, settings.lam, settings.rho, shared=settings.task_kernel is not None)
     similar = make_similar(settings.similar)
     explainer = None if settings.explainer is None else make_explainer(settings.explainer)
+    if not isinstance(settings.fit_samples, str) and explainer is not None and explainer.samples is None:
+        raise InputError(
+            f"fit_samples={settings.fit_samples} is a number, but {type(explainer).__name__} takes none; leave it at "
+            "'auto'."
+        )
     schema, Z = Schema.learn(
         X, categorical_features=settings.categorical_features, standardize=bool(settings.standardize)
     )

@@ -207,10 +207,6 @@ def _sizes(settings: Settings, explainer: Explainer, sample: ExplainedSample) ->
     """Numbers of samples to choose from, the fewest first; 0 if there is no choice."""
     wanted = settings.fit_samples
     if not isinstance(wanted, str):
-        if explainer.samples is None:
-            raise InputError(
-                f"fit_samples={wanted} is a number, but {type(explainer).__name__} takes none; leave it at 'auto'."
-            )
         return (int(wanted),)
     knows_noise = isinstance(settings.noise, str) and settings.noise == "auto"
     return (explainer.sample_sizes(sample.rows[:1]) if wanted == "auto" and knows_noise else ()) or (0,)
