@@ -182,9 +182,9 @@ def many_rows(name):
 
 def report(results):
     out = [
-        "**Default fits**: 200 rows with all samples, and the default; mean of two seeds, calibrated on the same rows. "
-        "*Rows*: model rows of `fit`, default over all samples. *Score*: interval score of similar rows, in standard "
-        "deviations of each attribution; lower is better.",
+        f"**Default fits**: 200 rows with all samples, and the default; {_seeds(results['default'])}, calibrated on "
+        "the same rows. *Rows*: model rows of `fit`, default over all samples. *Score*: interval score of similar "
+        "rows, in standard deviations of each attribution; lower is better.",
         "",
         "| table, model | samples x rows | rows | R2 | Spearman | score | similar rows inside | values inside |",
         "|---|---|---|---|---|---|---|---|",
@@ -204,8 +204,8 @@ def report(results):
         "",
         f"Of {len(lines)} fits, {worse} lost more than 0.02 in R2 or Spearman.",
         "",
-        "**Samples x rows at the same number of coalitions** (R2 of values; mean of two seeds; the pilot's choice in "
-        "bold, within a budget of twice as many model rows, of which half calibrate):",
+        "**Samples x rows at the same number of coalitions** (R2 of values; the pilot's choice in bold, within a "
+        "budget of twice as many model rows, of which half calibrate, or of what the error asked for):",
         "",
         "| table, model, coalitions | R2 by samples | best - pilot's | similar rows inside | values inside |",
         "|---|---|---|---|---|",
@@ -245,6 +245,11 @@ def report(results):
         ),
     ]
     return out
+
+
+def _seeds(lines):
+    found = sorted({x["seed"] for x in lines})
+    return f"mean of the seeds {found}" if len(found) > 1 else f"seed {found[0]}"
 
 
 def _both(lines, name):
