@@ -63,7 +63,7 @@ def test_a_noisy_explainer_gets_more_samples():
     quiet = made(curved, KernelShap()).fit(X).diagnostics_["effort"]
     assert quiet["expected_variance"][quiet["samples"]] == 1.0
     loud = made(rough, KernelShap()).fit(X).diagnostics_["effort"]
-    assert loud["samples"] == "full" or loud["samples"] >= quiet["samples"]
+    assert loud["samples"] > quiet["samples"]
 
 
 @pytest.mark.parametrize("explainer", [KernelShap(n_samples=400), ShapleySampling(400), Lime(800)], ids=str)
