@@ -144,9 +144,9 @@ class TestNeighbours:
         assert nearby.rows(Z[:1])[0, 0, 1] == 2.0
 
     def test_fewer_rows_than_neighbours(self):
-        _, Z, nearby = learned(np.array([[0.0], [1.0], [1.0]]))
-        assert nearby.rows(Z[:2])[:, :, 0].tolist() == [[0.5], [0.5]]
-        assert nearby.rows(np.array([[3.0]]))[:, :, 0].tolist() == [[2.0]]
+        _, Z, nearby = learned(np.array([[0.0], [0.5], [0.5]]))
+        assert nearby.rows(Z[:2])[:, :, 0].tolist() == [[0.25], [0.25]]
+        assert nearby.rows(np.array([[3.5]]))[:, :, 0].tolist() == [[2.0]]
         assert nearby.phrase == f"{HALFWAY} its nearest neighbour"
 
     def test_all_rows_the_same(self):
@@ -214,7 +214,7 @@ class TestSwitches:
         """The way there and other ways are drawn apart."""
         n = 400
         X = pd.DataFrame({"c": ["a"] * n + ["b"], "x": np.arange(n + 1.0)})
-        _, Z, nearby = learned(X, n_neighbors=n, step=0.5)
+        _, Z, nearby = learned(X, n_neighbors=n, step=0.5, whole=False)
         last = nearby.rows(Z[-1:])[0, :, 0]  # from one row to 400 others
         assert 150 < last.sum() < 250
         order = nearby.rows(Z[:n])
@@ -246,13 +246,6 @@ class TestSwitches:
         rows = schema.decode(nearby.rows(Z[:1])[0])
         assert rows["when"].tolist() == [pd.Timestamp("2020-01-02")]
 
-    def test_nullable_whole_numbers_become_fractions(self):
-        X = pd.DataFrame({"count": pd.array([1, 2, None, 8], dtype="Int64"), "x": [0.0, 0.0, 5.0, 9.0]})
-        schema, Z, nearby = learned(X, n_neighbors=1)
-        rows = schema.for_model(nearby.rows(Z[:2])[:, 0])
-        assert rows["count"].tolist() == [1.5, 1.5]
-        assert rows["count"].dtype == "Float64"
-
     def test_images(self):
         schema, Z, nearby = learned(np.random.default_rng(8).random((20, 4, 4)), n_neighbors=3)
         assert schema.decode(nearby.rows(Z[:1])[0]).shape == (3, 4, 4)
@@ -279,10 +272,171 @@ class TestSwitches:
                         assert mine or theirs
                         possible += not (mine and theirs)
                         switched += theirs and not mine
+                    elif frame[name].dropna().mod(1).eq(0).all():
+                        assert new in (np.floor((one + two) / 2), np.ceil((one + two) / 2))
                     else:
                         assert new == pytest.approx((one + two) / 2, rel=1e-12)
         assert possible > 60
         assert abs(switched / possible - 0.5) < 4 * 0.5 / np.sqrt(possible)
+
+
+# Whole numbers
+
+
+def counts_frame(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "price": rng.normal(10.0, 3.0, n),
+            "smoker": rng.integers(0, 2, n),
+            "children": pd.array(rng.poisson(2.0, n), dtype="Int64"),
+        }
+    )
+    frame.loc[rng.random(n) < 0.2, "children"] = None
+    return frame
+
+
+class TestWhole:
+    def test_rounded_without_bias(self):
+        """``x + step (x' - x)``, or the next whole number below or above it, so often that the mean is right."""
+        frame = counts_frame()
+        _, Z, nearby = learned(frame, n_neighbors=250, step=0.3)
+        got, neighbours = nearby.rows(Z), learned(frame, n_neighbors=250, step=1.0)[2].rows(Z)
+        own = np.broadcast_to(Z[:, None], got.shape)
+        line = own + 0.3 * (neighbours - own)
+        np.testing.assert_allclose(got[..., 1], line[..., 1], rtol=1e-12)
+        for j in (0, 2, 3):
+            known = ~np.isnan(line[..., j])
+            between, rounded = line[..., j][known], got[..., j][known]
+            assert (rounded == np.rint(rounded)).all()
+            assert (np.abs(rounded - between) < 1).all()
+            assert (rounded >= np.minimum(own, neighbours)[..., j][known]).all()
+            assert (rounded <= np.maximum(own, neighbours)[..., j][known]).all()
+            chance = between - np.floor(between + 1e-9)
+            error = np.sqrt(np.maximum(chance * (1 - chance), 0).sum())  # standard deviation of the sum
+            assert error > 50
+            assert abs((rounded - between).sum()) < 4 * error
+
+    def test_flags_switch_with_the_probability_of_the_step(self):
+        rng = np.random.default_rng(1)
+        X = np.column_stack((rng.integers(0, 2, (400, 3)), rng.normal(size=400)))
+        _, Z, nearby = learned(X, n_neighbors=100, step=0.2)
+        got, neighbours = nearby.rows(Z)[..., :3], learned(X, n_neighbors=100, step=1.0)[2].rows(Z)[..., :3]
+        own = np.broadcast_to(Z[:, None, :3], got.shape)
+        assert set(np.unique(got)) == {0.0, 1.0}
+        for value in (0, 1):
+            differs = (own == value) & (neighbours != value)
+            share = (got != value)[differs].mean()
+            assert abs(share - 0.2) < 4 * 0.4 / np.sqrt(differs.sum())
+        assert (got == own)[own == neighbours].all()
+
+    def test_flags_switch_independently(self):
+        seen = set()
+        for number in range(1, 151):
+            X = np.array([[0.0, 0, 0, 0, 0.5], [1, 1, 1, 1, number]])
+            _, Z, nearby = learned(X)
+            seen.add(tuple(nearby.rows(Z[:1])[0, 0, :4]))
+        assert len(seen) == 16
+
+    def test_draws_depend_on_both_rows(self):
+        n = 400
+        X = np.column_stack((np.append(np.zeros(n), 1.0), np.arange(n + 1.0) + 0.5))
+        _, Z, nearby = learned(X, n_neighbors=n)
+        assert 150 < nearby.rows(Z[-1:])[0, :, 0].sum() < 250
+        order = nearby.rows(Z[:n])
+        first = np.array([rows[rows[:, 1] == (x + n + 0.5) / 2, 0] for rows, x in zip(order, Z[:n, 1], strict=True)])
+        assert 150 < first.sum() < 250
+
+    def test_mean_and_end(self):
+        """Halfway from 0 to 5: 2 or 3, equally often; a whole step is the neighbour."""
+        found = []
+        for number in range(1, 401):
+            X = np.array([[0.0, 0.5], [5.0, 0.5 + number]])
+            schema, Z, nearby = learned(X)
+            found.append(nearby.rows(Z[:1])[0, 0, 0])
+            assert NearestRows(step=1.0).learn(schema, Z, 0).rows(Z)[:, 0].tolist() == X[::-1].tolist()
+        assert set(found) == {2.0, 3.0}
+        assert abs(np.mean(found) - 2.5) < 4 * 0.5 / np.sqrt(400)
+
+    def test_other_columns_keep_their_fractions(self):
+        """One number that is not whole, in any row of fit, and the column is not whole."""
+        X = np.array([[0.0, 0.0], [5.0, 5.0], [70.5, 99.0]])
+        _, Z, nearby = learned(X, n_neighbors=1)
+        got = nearby.rows(Z[:1])[0, 0]
+        assert got[0] == 2.5
+        assert got[1] in (2.0, 3.0)
+
+    def test_all_rows_of_fit_decide_not_the_pool(self, monkeypatch):
+        monkeypatch.setattr(nearest, "_LARGEST_POOL", 5)
+        X = np.column_stack((np.arange(200.0), np.arange(200.0)))
+        X[150, 0] = 150.5
+        for seed in range(10):
+            schema, Z = Schema.learn(X)
+            nearby = NearestRows().learn(schema, Z, seed)
+            assert nearby.whole.tolist() == [False, True]
+
+    def test_the_old_way(self):
+        frame = counts_frame()
+        schema, Z, nearby = learned(frame, whole=False, step=0.3)
+        neighbours = learned(frame, step=1.0)[2].rows(Z)
+        line = Z[:, None] + 0.3 * (neighbours - Z[:, None])
+        both = ~np.isnan(line)
+        np.testing.assert_allclose(nearby.rows(Z)[both], line[both], rtol=1e-9)
+        assert schema.for_model(nearby.rows(Z)[:, 0])["children"].dtype == "Float64"
+
+    def test_without_whole_numbers_nothing_is_rounded(self):
+        _, Z, nearby = learned(mixed_frame())
+        assert same_bits(nearby.rows(Z), learned(mixed_frame(), whole=False)[2].rows(Z))
+
+    def test_a_row_whose_number_is_not_whole_moves_like_others(self):
+        X = np.array([[0.0, 0.5], [1.0, 1.5], [0.0, 2.5], [1.0, 9.5]])
+        _, _, nearby = learned(X, n_neighbors=3)
+        assert nearby.rows(np.array([[0.5, 0.5]]))[0].tolist() == [[0.25, 0.5], [0.75, 1.0], [0.25, 1.5]]
+        got = nearby.rows(np.array([[7.0, 0.5]]))[0, :, 0]  # whole, but seen nowhere in fit
+        assert set(got) <= {3.0, 4.0}
+
+    def test_missing_values(self):
+        """They switch; numbers known in both rows stay whole."""
+        frame = counts_frame()
+        _, Z, nearby = learned(frame, n_neighbors=100)
+        got, neighbours = nearby.rows(Z)[..., 3], learned(frame, n_neighbors=100, step=1.0)[2].rows(Z)[..., 3]
+        own = np.broadcast_to(Z[:, None, 3], got.shape)
+        one = np.isnan(own) ^ np.isnan(neighbours)
+        assert ((got == own) | (got == neighbours) | np.isnan(got))[one].all()
+        gone = np.isnan(got)[one].mean()
+        assert abs(gone - 0.5) < 4 * 0.5 / np.sqrt(one.sum())
+        assert np.isnan(got[np.isnan(own) & np.isnan(neighbours)]).all()
+        assert (got == np.rint(got))[~np.isnan(got)].all()
+
+    def test_fixed_columns_keep_their_values(self):
+        _, Z, nearby = learned(counts_frame(), fixed=["age", "children"])
+        got = nearby.rows(Z)
+        np.testing.assert_array_equal(got[..., [0, 3]], np.repeat(Z[:, None, [0, 3]], 10, axis=1))
+        assert (got[..., 2] == np.rint(got[..., 2])).all()
+        assert nearby.whole.tolist() == [False, False, True, False]
+
+    def test_types_of_pandas(self):
+        frame = counts_frame()
+        schema, Z, nearby = learned(frame)
+        rows = schema.for_model(nearby.rows(Z)[:, 0])
+        assert rows["children"].dtype == "Int64"
+        assert rows["age"].isin(range(18, 90)).all()
+        assert rows["smoker"].isin([0, 1]).all()
+
+    def test_types_of_polars(self):
+        polars = pytest.importorskip("polars")
+        rng = np.random.default_rng(2)
+        frame = polars.DataFrame({"age": rng.integers(18, 90, 50), "price": rng.normal(size=50)})
+        schema, Z, nearby = learned(frame)
+        assert schema.for_model(nearby.rows(Z)[:, 0]).schema == frame.schema
+        schema, Z, nearby = learned(frame, whole=False)
+        assert schema.for_model(nearby.rows(Z)[:, 0]).schema["age"] == polars.Float64
+
+    def test_dates_and_codes_are_not_numbers(self):
+        frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=30), "code": np.arange(30) % 3})
+        schema, Z = Schema.learn(frame, categorical_features=["code"])
+        assert not NearestRows().learn(schema, Z, 0).whole.any()
 
 
 # Fixed columns
@@ -339,7 +493,7 @@ class TestFixed:
 
 class TestBatches:
     @pytest.fixture(
-        params=["numbers", "whole numbers", "mixed", "many columns"],
+        params=["numbers", "whole numbers", "mixed", "counts", "many columns"],
     )
     def table(self, request):
         rng = np.random.default_rng(11)
@@ -347,6 +501,7 @@ class TestBatches:
             "numbers": lambda: rng.normal(size=(700, 5)),
             "whole numbers": lambda: rng.integers(0, 3, (700, 6)).astype(float),
             "mixed": lambda: mixed_frame(700),
+            "counts": lambda: counts_frame(700),
             "many columns": lambda: rng.normal(size=(700, 80)).round(1),
         }[request.param]()
 
@@ -402,9 +557,12 @@ class TestBatches:
 # Files
 
 
-@pytest.mark.parametrize("fixed", [[], ["price", "colour"]])
-def test_through_a_file(fixed):
-    schema, Z, nearby = learned(mixed_frame(), n_neighbors=4, step=0.3, fixed=fixed)
+@pytest.mark.parametrize(
+    ("frame", "fixed"),
+    [(mixed_frame(), []), (mixed_frame(), ["price", "colour"]), (counts_frame(), []), (counts_frame(), ["age"])],
+)
+def test_through_a_file(frame, fixed):
+    schema, Z, nearby = learned(frame, n_neighbors=4, step=0.3, fixed=fixed)
     again = through_file(SimilaritySampler, nearby, schema=through_file(Schema, schema))
     assert same_bits(again.rows(Z), nearby.rows(Z))
     assert again.phrase == nearby.phrase
@@ -442,7 +600,8 @@ def test_phrase(parameters, words):
 def test_parameters_and_clone():
     given = NearestRows(3, 0.2, ("a",))
     assert repr(given) == "NearestRows(fixed=('a',), n_neighbors=3, step=0.2)"
-    assert clone(given).get_params() == {"n_neighbors": 3, "step": 0.2, "fixed": ("a",)}
+    assert clone(given).get_params() == {"n_neighbors": 3, "step": 0.2, "fixed": ("a",), "whole": True}
+    assert repr(NearestRows(whole=False)) == "NearestRows(whole=False)"
 
 
 @pytest.mark.parametrize(
@@ -454,6 +613,8 @@ def test_parameters_and_clone():
         ({"step": float("nan")}, InputError, "step=nan must be a finite number greater than 0."),
         ({"step": 1.5}, InputError, "step=1.5 must be at most 1, which is the neighbour itself."),
         ({"step": "half"}, ParameterTypeError, "step='half' must be a number."),
+        ({"whole": "yes"}, InputError, "whole='yes' is not one of True, False."),
+        ({"whole": 1}, InputError, "whole=1 is not one of True, False."),
         ({"fixed": "a"}, ParameterTypeError, "fixed='a' must be a list of columns; for one column write ['a']."),
         ({"fixed": 1}, ParameterTypeError, "fixed=1 must be a list of columns; for one column write [1]."),
         ({"fixed": None}, ParameterTypeError, "fixed=None must be a list of columns, or () for none."),

@@ -32,7 +32,7 @@ def test_words_and_objects():
     given = NearestRows(3)
     assert make_similar(None) is None
     assert make_similar(given) is given
-    assert make_similar("auto").get_params() == {"n_neighbors": 10, "step": 0.5, "fixed": ()}
+    assert make_similar("auto").get_params() == NearestRows().get_params()
     assert type(make_similar("auto")) is NearestRows
     made = make_similar(steps)
     assert type(made) is SimilarFunction

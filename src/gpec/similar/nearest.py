@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from gpec._validation import check_count, check_positive
+from gpec._validation import check_choice, check_count, check_positive
 from gpec.data import Schema, same_values
 from gpec.data._equality import contents_of
 from gpec.data._labels import column_of
@@ -17,12 +17,12 @@ from gpec.errors import InputError, ParameterTypeError
 from gpec.runtime.randomness import stream
 from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
-from gpec.typing import FloatArray, IntArray
+from gpec.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["NearestRows"]
 
 _LARGEST_POOL = 10_000
-_SWITCHES = 1  # seed of the draws for categories and missing values, which depend on the rows' content alone
+_DRAWS = 1  # seed of the draws for switches and rounding, which depend on the rows' content alone
 _ROWS_AT_ONCE = 256  # times the rows of the pool: 20 MB of distances
 
 
@@ -32,7 +32,9 @@ class NearestRows(Similar):
 
     Numbers and dates move from ``x`` towards the neighbour ``x'`` by the fraction ``step``: ``x + step (x' - x)``. A
     different category, or a value that is missing in one of the two rows, cannot move in part: it becomes the
-    neighbour's with probability ``step``. Values are not rounded.
+    neighbour's with probability ``step``. Whole numbers stay whole: in a column where all numbers given to ``fit`` are
+    whole, ``x + step (x' - x)`` is rounded up or down at random, with a mean that is the number itself. So 0 and 1
+    switch with probability ``step``, as categories do.
 
     Parameters
     ----------
@@ -43,6 +45,8 @@ class NearestRows(Similar):
         Fraction of the distance, greater than 0 and at most 1; 1 gives the neighbour itself.
     fixed : columns that keep the row's value
         Names or positions, or lists or ranges of them; with ``()`` all columns can change.
+    whole : bool
+        Whether whole numbers stay whole. False rounds nothing: rows then lie exactly on the line between two rows.
 
     Notes
     -----
@@ -50,9 +54,10 @@ class NearestRows(Similar):
     those of :meth:`gpec.data.Schema.embed`, in the columns that can change: fixed columns are ignored, because a
     difference in them does not change the similar row.
 
-    The draws for categories and missing values depend on the content of the row and of the neighbour: the same row has
-    the same similar rows in every call. If no category changes and no number differs, the similar row is the row
-    itself.
+    The draws depend on the content of the row and of the neighbour: the same row has the same similar rows in every
+    call. If no category changes and no number moves, the similar row is the row itself. Where a row given to
+    ``explain`` has a number that is not whole in a column of whole numbers, that number moves like others, without
+    rounding. Dates are not rounded either.
 
     Examples
     --------
@@ -62,6 +67,8 @@ class NearestRows(Similar):
     >>> schema, Z = Schema.learn(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 4.0], [9.0, 9.0]]))
     >>> nearby = NearestRows(n_neighbors=2, step=0.5).learn(schema, Z, seed=0)
     >>> nearby.rows(Z[:1])
+    array([[[1., 0.], [0., 2.]]])
+    >>> NearestRows(2, whole=False).learn(schema, Z, seed=0).rows(Z[:1])
     array([[[0.5, 0. ], [0. , 2. ]]])
     >>> nearby.phrase
     'a slightly different one, moved halfway towards one of its 2 nearest neighbours'
@@ -70,12 +77,14 @@ class NearestRows(Similar):
     n_neighbors: int = 10
     step: float = 0.5
     fixed: Any = ()
+    whole: bool = True
 
     def check(self, schema: Schema) -> None:
         """Raise for parameters that are invalid for these columns."""
         check_count("n_neighbors", self.n_neighbors)
         if check_positive("step", self.step) > 1:
             raise InputError(f"step={self.step!r} must be at most 1, which is the neighbour itself.")
+        check_choice("whole", self.whole, (True, False))
         if len(_fixed_columns(self.fixed, schema)) == schema.n_features:
             raise InputError("fixed has all columns, so no row could change; leave some out.")
 
@@ -99,7 +108,9 @@ class NearestRows(Similar):
                 "differ, or similar=None."
             )
         k = min(int(self.n_neighbors), len(pool) - 1)
-        return _Pool(schema, pool, k, float(self.step), fixed)
+        whole = np.asarray(same_values(Z, np.rint(Z)).all(axis=0) & self.whole, dtype=bool)
+        whole[[*schema.categories, *schema.origins, *fixed]] = False
+        return _Pool(schema, pool, k, float(self.step), fixed, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +125,7 @@ class _Pool(SimilaritySampler):
     n_neighbors: Annotated[int, Limits(least=1)]  # fewer than the rows in the pool
     step: Annotated[float, Limits(0, 1)]
     fixed: Annotated[IntArray, Shape("f"), Limits(least=0)]
+    whole: Annotated[BoolArray, Shape("column")]  # columns whose numbers stay whole
 
     def rows(self, Z: FloatArray) -> FloatArray:
         similar = np.empty((len(Z), self.n_neighbors, self.schema.n_features))
@@ -138,16 +150,19 @@ class _Pool(SimilaritySampler):
         # A weighted sum of the ends cannot overflow as their difference could; rounding must not leave their range.
         between = (1 - self.step) * own + self.step * other
         similar = np.clip(between, np.minimum(own, other), np.maximum(own, other))
-        some = self._switching
-        own_values, other_values = own[:, :, some], other[:, :, some]
+        some = self._drawn
+        own_values, other_values, moved = own[:, :, some], other[:, :, some], similar[:, :, some]
+        # Each of these values becomes one of two: for a state the row's or the neighbour's, for a number that stays
+        # whole the next whole ones below and above.
         states = np.isin(some, self.schema.categorical) | np.isnan(own_values) | np.isnan(other_values)
-        switches = states & ~same_values(own_values, other_values)
-        draws = np.ones(switches.shape)
-        pairs = np.nonzero(switches.any(axis=2))
+        rounds = self.whole[some] & (own_values == np.rint(own_values))
+        one = np.where(states, own_values, np.where(rounds, np.floor(moved), moved))
+        two = np.where(states, other_values, np.where(rounds, np.ceil(moved), moved))
+        draws = np.ones(moved.shape)
+        pairs = np.nonzero((~same_values(one, two)).any(axis=2))
         contents = zip(contents_of(Z[pairs[0]]), contents_of(self.pool[nearest[pairs]]), strict=True)
-        draws[pairs] = uniform(_SWITCHES, [one + two for one, two in contents], len(some))
-        switched = np.where(switches & (draws < self.step), other_values, own_values)
-        similar[:, :, some] = np.where(states, switched, similar[:, :, some])
+        draws[pairs] = uniform(_DRAWS, [row + neighbour for row, neighbour in contents], len(some))
+        similar[:, :, some] = np.where(draws < np.where(states, self.step, moved - one), two, one)
         similar[:, :, self.fixed] = own[:, :, self.fixed]
         return similar
 
@@ -202,12 +217,12 @@ class _Pool(SimilaritySampler):
         return center, P, (P * P).sum(axis=1)
 
     @cached_property
-    def _switching(self) -> IntArray:
-        """Columns that can switch: categories, and columns with missing values."""
-        can_switch = self.schema.missing.copy()
-        can_switch[self.schema.categorical] = True
-        can_switch[self.fixed] = False
-        return np.flatnonzero(can_switch)
+    def _drawn(self) -> IntArray:
+        """Columns with draws: categories, and numbers that can be missing or stay whole."""
+        drawn = self.schema.missing | self.whole
+        drawn[self.schema.categorical] = True
+        drawn[self.fixed] = False
+        return np.flatnonzero(drawn)
 
 
 def _fixed_columns(fixed: Any, schema: Schema) -> IntArray:
