@@ -20,10 +20,13 @@ class Recorder:
         self.options, self.done, self.closed = options, 0, False
         self.made.append(self)
 
-    def update(self, amount):
+    def update(self, amount=1):
         self.done += amount
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.closed = True
 
 

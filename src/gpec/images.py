@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
-from gpec._validation import check_choice, check_count, check_finite_array, check_positive
+from gpec._validation import check_choice, check_count, check_finite_array, check_installed, check_positive
 from gpec.data import Schema
-from gpec.errors import InputError, MissingExtraError, ModelCallError
+from gpec.errors import InputError, ModelCallError
 from gpec.explainers import Attribution, Explainer, make_explainer
 from gpec.explainers._linked import explained_by
 from gpec.explainers.attribution import check_attribution
@@ -70,10 +70,7 @@ def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -
     >>> int(pieces.max()) + 1, bool((pieces[:, :4] != pieces[:, 4:]).all())
     (4, True)
     """
-    try:
-        from skimage.segmentation import slic
-    except ImportError as error:
-        raise MissingExtraError('Superpixels need scikit-image: pip install "gpec[data]".') from error
+    segmentation = check_installed("skimage.segmentation", "Segmentation into superpixels", '"gpec[data]"')
     image = check_finite_array("image", image)
     check_count("n_segments", n_segments)
     check_positive("compactness", compactness)
@@ -82,7 +79,7 @@ def superpixels(image: Any, n_segments: int = 50, *, compactness: float = 0.1) -
     span = float(np.ptp(image))
     scaled = (image - image.min()) / span if span else np.zeros_like(image)
     channels_last = scaled if image.ndim == 2 else np.moveaxis(scaled, 0, -1)
-    pieces = slic(
+    pieces = segmentation.slic(
         channels_last,
         n_segments=n_segments,
         compactness=compactness,

@@ -1,6 +1,5 @@
 """The page without a browser: what it serves, to whom, and what it says when it cannot."""
 
-import builtins
 import json
 import logging
 import os
@@ -107,14 +106,7 @@ def test_a_port_that_is_taken():
 
 
 def test_without_dash(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *arguments, **options):
-        if name.partition(".")[0] == "dash":
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "dash", None)
     with pytest.raises(MissingExtraError, match=r'pip install "gpec\[app\]"'):
         make_app()
 

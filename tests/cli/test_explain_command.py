@@ -170,10 +170,13 @@ def test_progress(folder, words, disable, monkeypatch):
         def __init__(self, *, disable, **_):
             seen.add(disable)
 
-        def update(self, amount):
+        def update(self, amount=1):
             pass
 
-        def close(self):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
             pass
 
     monkeypatch.setattr("gpec.runtime.progress.tqdm", Bar)

@@ -238,7 +238,10 @@ class TestShortestPaths:
             def update(self, amount):
                 self.done += amount
 
-            def close(self):
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
                 pass
 
         monkeypatch.setattr("gpec.runtime.progress.tqdm", Bar)

@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 
 from gpec._colors import LIGHT, css
+from gpec._validation import check_installed
 from gpec.app._files import FileCache
 from gpec.app._server import serve
-from gpec.errors import MissingExtraError
 
 __all__ = ["make_app", "run"]
 
@@ -29,10 +29,9 @@ def make_app(files: Sequence[str | os.PathLike[str]] = ()) -> Any:
 
     Everything it needs comes from this machine. It never unpickles: only gpec archives are accepted.
     """
-    try:
-        from dash import Dash, Input, Output, dcc, html
-    except ImportError as error:
-        raise MissingExtraError('The page needs dash and plotly: pip install "gpec[app]".') from error
+    check_installed("dash", "The page", '"gpec[app]"')
+    from dash import Dash, Input, Output, dcc, html
+
     from gpec.app import playground, your_data
     from gpec.app._requests import protect
 

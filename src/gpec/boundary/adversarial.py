@@ -15,7 +15,7 @@ from gpec.boundary.bisection import refuse_values
 from gpec.errors import BoundaryNotFoundError, InputError, ParameterTypeError
 from gpec.models import Model
 from gpec.models._torch import is_module
-from gpec.runtime.progress import Progress
+from gpec.runtime.progress import progress_bar
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
@@ -104,7 +104,7 @@ class AdversarialSampler(Sampler):
         partners = rows.copy()
         # radii before ``smallest`` fail, those from ``last`` on succeed
         smallest, last = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), len(radii))
-        with Progress(len(rows), "attacks", progress) as bar:
+        with progress_bar(len(rows), "attacks", progress) as bar:
             while len(pending := np.flatnonzero(smallest < last)):
                 middle = (smallest[pending] + last[pending]) // 2
                 found, success = attacked.attack(
@@ -113,7 +113,7 @@ class AdversarialSampler(Sampler):
                 hits = pending[success]
                 partners[hits], last[hits] = found[success], middle[success]
                 smallest[pending[~success]] = middle[~success] + 1
-                bar.advance(int((smallest == last)[pending].sum()))
+                bar.update(int((smallest == last)[pending].sum()))
         hit = smallest < len(radii)
         successes = np.bincount(smallest[hit], minlength=len(radii))
         report = AttackReport(tuple(radii.tolist()), tuple(successes.tolist()), len(rows))

@@ -18,7 +18,7 @@ from gpec.boundary.base import LEAST_POINTS, BoundarySample, Sampler, require_ev
 from gpec.data import Schema, same_values
 from gpec.errors import BoundaryNotFoundError, FewBoundaryPointsWarning, InputError
 from gpec.models import Model
-from gpec.runtime.progress import Progress
+from gpec.runtime.progress import progress_bar
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
@@ -129,7 +129,7 @@ class BisectionSampler(Sampler):
         rng = stream(seed, "boundary search", *key)
         found = Collection(model, search_scale, n_boundary)
         empty_rounds = 0
-        with Progress(n_boundary * model.n_outputs, "boundary", progress) as bar:
+        with progress_bar(n_boundary * model.n_outputs, "boundary", progress) as bar:
             while empty_rounds < _MAX_EMPTY_ROUNDS:
                 # after a round without a new point, try more pairs
                 least = _LEAST_PAIRS * 2**empty_rounds
@@ -142,7 +142,7 @@ class BisectionSampler(Sampler):
                 if self.n_walk:
                     B = walk(model, A, B, label, self.n_walk, rng)
                 gained = found.add(*bisect(model, A, B, label, search_scale, rng))
-                bar.advance(gained)
+                bar.update(gained)
                 empty_rounds = 0 if gained else empty_rounds + 1
         count, scarce = found.scarcest()
         where, least = where or scarce, 1 if one_column else LEAST_POINTS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pandas as pd
 import typer
 
-from gpec.errors import MissingExtraError
+from gpec._validation import check_installed
 from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 from gpec.runtime.archive import replacing
@@ -37,8 +36,7 @@ def check_out(out: Path, *kinds: str) -> Path:
         raise typer.BadParameter(f"{out} is a folder.", param_hint="--out")
     extra, *packages = _NEEDS[out.suffix.lower()] or ("",)
     for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtraError(f'Writing {out} needs {package}: pip install "gpec[{extra}]".')
+        check_installed(package, f"Writing {out}", f'"gpec[{extra}]"')
     return out
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpec.errors import InputError, MissingExtraError
+from gpec._validation import check_installed
+from gpec.errors import InputError
 
 _NOT_A_DATE = np.iinfo(np.int64).min
 
@@ -21,10 +22,7 @@ def from_polars(frame: Any, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 def to_polars(frame: pd.DataFrame, type_names: tuple[str, ...]) -> Any:
     """The polars DataFrame that :func:`from_polars` converts to ``frame``."""
-    try:
-        polars = importlib.import_module("polars")
-    except ImportError as error:
-        raise MissingExtraError("The rows given to fit were a polars DataFrame: pip install polars.") from error
+    polars = check_installed("polars", "A model that was given polars DataFrames in fit", "polars")
     return polars.DataFrame(
         [
             _series(polars, str(label), frame.iloc[:, j], type_name)

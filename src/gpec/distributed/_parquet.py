@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from gpec._validation import check_installed
 from gpec.distributed._file import Job, counts_of
 from gpec.distributed._output_folder import OutputFolder, files_of, fingerprints_of, require_room
 from gpec.distributed._partition import Partition
 from gpec.distributed._scheduler import run_jobs, running_on
 from gpec.distributed._task import ExplainTask
 from gpec.distributed.result import Run
-from gpec.errors import InputError, MissingExtraError
+from gpec.errors import InputError
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
@@ -115,10 +116,7 @@ def check_folders(
 
 
 def _names(source: Path, target: Path) -> list[Path]:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError('Parquet files need pyarrow: pip install "gpec[dask]".') from error
+    check_installed("pyarrow", "Reading Parquet files", '"gpec[dask]"')
     if not source.is_dir():
         raise InputError(f"There is no folder {source}; give a folder of Parquet files.")
     if source == target or source in target.parents or target in source.parents:

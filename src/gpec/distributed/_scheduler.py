@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
+from gpec._validation import check_installed
 from gpec.distributed._file import Counts, Job, explain_file
 from gpec.distributed._task import ExplainTask
-from gpec.errors import ClusterError, GPECError, MissingExtraError, ParameterTypeError
+from gpec.errors import ClusterError, GPECError, ParameterTypeError
 from gpec.runtime.payload import WorkerWatch, pass_through, picklable_errors, scheduler_lost, send
-from gpec.runtime.progress import Progress
+from gpec.runtime.progress import progress_bar
 
 _LOCAL = ("synchronous", "threads", "processes")
 _SECONDS = 10  # to find the scheduler
@@ -22,12 +23,7 @@ _PAUSE = 0.05  # seconds between two looks for finished files
 @contextmanager
 def running_on(scheduler: Any) -> Iterator[Any]:
     """The client of a cluster, or the word for a scheduler on this machine."""
-    try:
-        import dask  # noqa: F401
-
-        import distributed
-    except ImportError as error:
-        raise MissingExtraError('Explaining a folder of files needs dask: pip install "gpec[dask]".') from error
+    distributed = check_installed("distributed", "Explaining a folder of files", '"gpec[dask]"')
     if scheduler is None:
         client: Any = "synchronous"
         with suppress(ValueError):  # there is none
@@ -76,7 +72,7 @@ def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: L
     counts: dict[str, Counts] = {}
     try:
         futures = client.map(_explain_there, jobs, task=send(client, task), pure=False)
-        with Progress(len(jobs), "partitions", progress) as bar:
+        with progress_bar(len(jobs), "partitions", progress) as bar:
             waiting, watch = distributed.as_completed(futures, loop=client.loop), WorkerWatch(client)
             while not waiting.is_empty():
                 if not waiting.has_ready():
@@ -84,7 +80,7 @@ def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: L
                     watch.check()
                 for future in waiting.next_batch(block=False):
                     counts[future.key] = watch.result(future)  # raises the task's error, or that it was cancelled
-                    bar.advance()
+                    bar.update()
         return [counts[future.key] for future in futures]
     except distributed.KilledWorker as error:
         partition = next(

@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from gpec._validation import check_choice, check_count, check_finite_array
 from gpec.errors import InputError
 from gpec.runtime.blocks import Lazy, one_blas_thread
-from gpec.runtime.progress import Progress
+from gpec.runtime.progress import progress_bar
 from gpec.runtime.randomness import make_seed, stream
 from gpec.runtime.state import NOT_STORED, Limits, Shape, Stored
 from gpec.typing import FloatArray, IntArray
@@ -159,11 +159,11 @@ class GeodesicGraph:
     @Lazy
     def distances(self) -> FloatArray:
         distances = np.empty((len(self.landmarks), len(self)))
-        with Progress(len(distances), "geodesics", self.progress) as bar:
+        with progress_bar(len(distances), "geodesics", self.progress) as bar:
             for start in range(0, len(distances), _SOURCES):
                 sources = self.landmarks[start : start + _SOURCES]
                 distances[start : start + _SOURCES] = dijkstra(self.adjacency, indices=sources)
-                bar.advance(len(sources))
+                bar.update(len(sources))
         return distances
 
     def path(self, start: int, stop: int) -> IntArray:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gpec._colors import DARK, LIGHT, css
 from gpec._numbers import MISSING, level_text
-from gpec._validation import check_count
-from gpec.errors import InputError, MissingExtraError, ParameterTypeError
+from gpec._validation import check_count, check_installed
+from gpec.errors import InputError, ParameterTypeError
 from gpec.intervals.protocol import Explained, Fitted
 from gpec.intervals.trust import SHOWN_WORDS
 from gpec.report._content import Content
@@ -51,16 +51,12 @@ def write_report(
 
 
 def _render(e: Explained, fit: Fitted | None, title: str | None, max_rows: int) -> str:
-    try:
-        from jinja2 import Environment, StrictUndefined
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtraError(f'The report needs {error.name}: pip install "gpec[app]".') from error
+    jinja2, plotly = (check_installed(name, "The report", '"gpec[app]"') for name in ("jinja2", "plotly.offline"))
     content = Content.of(e, max_rows)
-    script, charts = "\n".join([_WORDS, *map(_source, _SCRIPTS)]), _packed_script(get_plotlyjs())
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    script, charts = "\n".join([_WORDS, *map(_source, _SCRIPTS)]), _packed_script(plotly.get_plotlyjs())
+    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     data = {**content.plain, "similar": similar_of(e, content, fit)}
-    return page.from_string(_source("page.html.jinja")).render(
+    text: str = page.from_string(_source("page.html.jinja")).render(
         title=title or "How far these explanations hold",
         n=content.n,
         outputs=content.plain["outputs"],
@@ -79,6 +75,7 @@ def _render(e: Explained, fit: Fitted | None, title: str | None, max_rows: int) 
         data=_packed(json.dumps(data, allow_nan=False, separators=(",", ":"))),
         charts=charts,
     )
+    return text
 
 
 @cache

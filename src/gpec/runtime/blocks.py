@@ -30,7 +30,7 @@ from gpec.runtime.payload import (
     send,
     worker_killed,
 )
-from gpec.runtime.progress import Progress
+from gpec.runtime.progress import progress_bar
 from gpec.typing import FloatArray, IntArray
 
 BlockFunction = Callable[[slice], dict[str, Any]]
@@ -85,12 +85,12 @@ def run_blocks(
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     with (
         one_blas_thread(),
-        nullcontext() if what is None else Progress(len(blocks), what, progress) as bar,
+        nullcontext() if what is None else progress_bar(len(blocks), what, progress) as bar,
         on_threads(n_jobs) as mapped,
     ):
         for result in mapped(work, blocks):
             if bar is not None:
-                bar.advance()
+                bar.update()
             yield result
 
 

@@ -7,7 +7,7 @@ import socket
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,8 +15,9 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
+from gpec._validation import check_installed
 from gpec._version import __version__
-from gpec.errors import ClusterError, ClusterWarning, GPECError, MissingExtraError, ParameterTypeError
+from gpec.errors import ClusterError, ClusterWarning, GPECError, ParameterTypeError
 
 T = TypeVar("T")
 
@@ -40,11 +41,11 @@ class Payload:
         ParameterTypeError
             If one of them cannot be pickled; the message names it and a remedy.
         """
-        cloudpickle = _cloudpickle()
+        cloudpickle = check_installed("cloudpickle", "Work on a cluster", '"gpec[dask]"')
         try:
             content = cloudpickle.dumps(parts, protocol=5)
         except Exception as error:  # the objects' own code can raise anything
-            raise _pickling_error(parts, error) from error
+            raise _pickling_error(parts, cloudpickle.dumps, error) from error
         return cls(content)
 
     def open(self) -> dict[str, Any]:
@@ -181,20 +182,12 @@ def pass_through(value: T) -> T:
     return value
 
 
-def _cloudpickle() -> Any:
-    try:
-        import cloudpickle
-    except ImportError as error:
-        raise MissingExtraError('Work on a cluster needs dask: pip install "gpec[dask]".') from error
-    return cloudpickle
-
-
-def _pickling_error(parts: dict[str, Any], error: Exception) -> ParameterTypeError:
+def _pickling_error(parts: dict[str, Any], dumps: Callable[..., bytes], error: Exception) -> ParameterTypeError:
     """The error for objects that cannot be pickled; it names the first that cannot be pickled alone."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     for name, part in parts.items():
         try:
-            _cloudpickle().dumps(part, protocol=5)
+            dumps(part, protocol=5)
         except Exception:
             return ParameterTypeError(
                 f"The {name} ({type(part).__name__}) cannot be sent to other processes ({reason}); write a function "

@@ -5,32 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
 
-class Progress:
-    """A progress bar for work that takes longer than a second.
+def progress_bar(total: int, what: str, progress: Literal["auto"] | bool = "auto") -> tqdm[Any]:
+    """A progress bar for work that takes longer than a second; a context, in which ``update(n)`` counts.
 
     ``progress="auto"`` shows it only on a terminal, ``True`` always, ``False`` never.
     """
-
-    def __init__(self, total: int, what: str, progress: Literal["auto"] | bool = "auto") -> None:
-        disable = {"auto": None, True: False, False: True}[progress]
-        self._bar = tqdm(total=total, desc=what, disable=disable, delay=1.0, leave=False)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def advance(self, amount: int = 1) -> None:
-        self._bar.update(amount)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.close()
+    disable = {"auto": None, True: False, False: True}[progress]
+    return tqdm(total=total, desc=what, disable=disable, delay=1.0, leave=False)
 
 
 class Clock:
