@@ -74,7 +74,8 @@ def test_a_fit_is_described_without_its_model(make_auto, X, tmp_path):
         assert shown.lower().endswith(sentence.lower())
     assert "gpec explain DATA --fitted fit.gpec --model MODEL" in file.statements[-1]
     facts = dict(file.facts)
-    assert facts["n_boundary"] == "60"
+    assert facts["Points on the decision boundary"] == "60"
+    assert facts["kernel"] == "auto"
     assert facts["Explained rows"] == "25"
 
 
@@ -86,7 +87,7 @@ def test_a_fit_in_mode_explain(make_exact, X, tmp_path, similar):
     file = read_file(path, "fit.gpec")
     facts = dict(file.facts)
     assert facts["Mode"] == "explain"
-    assert not {"Boundary points", "kernel", "n_boundary", "n_explained", "lam"} & set(facts)
+    assert not {"Points on the decision boundary", "Rows explained to learn from", "kernel", "lam"} & set(facts)
     (promise,) = file.statements[1:-1]
     assert "so this is exact for each row" in promise
     own = g.explain(X[:1]).statement()

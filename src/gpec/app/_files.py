@@ -20,6 +20,7 @@ from gpec.app._fit_file import describe_fit
 from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.explanation import Explanation
 from gpec.pipeline.fitted import SavedGPEC
+from gpec.report._facts import facts_of
 from gpec.runtime import archive
 from gpec.runtime.state import from_state
 from gpec.typing import FloatArray
@@ -141,7 +142,8 @@ def read_file(
             _require_table(e, most_rows)
             return OpenFile.of(name, False, e, statements, facts)
         _require_table(e, most_rows)
-        return OpenFile.of(name, True, e, (e.statement(),), _facts(e))
+        size = ("Rows", f"{len(e):,}"), ("Features", f"{e.shape[1]:,}"), ("Promise", e.promise)
+        return OpenFile.of(name, True, e, (e.statement(),), (*size, *facts_of(e, {})))
     except GPECError as error:
         kind = type(error) if type(error) in (CorruptFileError, InputError) else InputError
         raise kind(str(error).replace(os.fspath(path), name)) from error
@@ -164,14 +166,6 @@ def _require_table(e: Explanation, most_rows: int | None) -> None:
         )
     if not np.isfinite(e.interval()).all():
         raise CorruptFileError("The bounds of this explanation are not finite; save it again from the original.")
-
-
-def _facts(e: Explanation) -> tuple[tuple[str, str], ...]:
-    settings = e.diagnostics.get("settings", {})
-    facts = [("Rows", f"{len(e):,}"), ("Features", f"{e.shape[1]:,}"), ("Promise", e.promise)]
-    of_run = {**e.diagnostics, **(settings if isinstance(settings, dict) else {})}
-    titles = {"model": "Model", "explainer": "Explainer", "unit": "Unit", "version": "gpec"}
-    return (*facts, *((title, str(of_run[key]).strip("<>")) for key, title in titles.items() if key in of_run))
 
 
 def _texts(e: Explanation, labels: list[str]) -> list[str]:

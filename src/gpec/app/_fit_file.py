@@ -9,15 +9,17 @@ from gpec.explanation import Explanation
 from gpec.intervals.order_statistics import AllExplained
 from gpec.intervals.rules import SimilarRows, Value
 from gpec.pipeline.fitted import SavedFit, SavedGPEC
+from gpec.report._facts import facts_of, settings_of
 
 _LEVEL = 0.95
-_SHOWN = ("explainer", "similar", "noise")
-_OF_PREDICTION = ("kernel", "lam", "rho", "n_boundary", "n_explained", "output_scale")
+_OF_KERNEL = ("kernel", "lam", "rho", "output_scale")  # settings that are facts of a fit in mode "predict"
 
 
 def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The rows explained in fit, sentences on what the fit promises, and facts about it."""
-    fitted, diagnostics = saved.fitted, saved.diagnostics
+    fitted = saved.fitted
+    diagnostics = {name: value for name, value in saved.diagnostics.items() if name not in ("model_rows", "seconds")}
+    diagnostics["settings"] = {**diagnostics.get("settings", {}), **fitted.settings}
     groups, seen = Groups.of(fitted.settings.get("groups"), fitted.schema), fitted.observations
     values, U = seen.attribution.values, seen.U
     classes = [str(c) for c in range(values.shape[2])]  # files do not store their names
@@ -33,7 +35,9 @@ def describe_fit(saved: SavedGPEC, name: str) -> tuple[Explanation, tuple[str, .
         output_names=classes if len(classes) > 1 else single,
         diagnostics=diagnostics,
     )
-    return explanation, _statements(fitted, name), _facts(saved)
+    facts = ("Mode", fitted.mode), ("Explained rows", f"{len(values):,}"), ("Features", f"{fitted.schema.n_features:,}")
+    kernel = [fact for fact in settings_of(explanation) if fact[0] in _OF_KERNEL and fitted.mode == "predict"]
+    return explanation, _statements(fitted, name), (*facts, *facts_of(explanation, saved.diagnostics), *kernel)
 
 
 def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
@@ -55,21 +59,4 @@ def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
         "since intervals need the model.",
         *promises,
         f"To explain new rows: gpec explain DATA --fitted {name} --model MODEL",
-    )
-
-
-def _facts(saved: SavedGPEC) -> tuple[tuple[str, str], ...]:
-    diagnostics = saved.diagnostics
-    settings = {**diagnostics.get("settings", {}), **saved.fitted.settings}
-    points = diagnostics.get("boundary_points", [])
-    shown = _SHOWN if saved.fitted.mode == "explain" else (*_SHOWN, *_OF_PREDICTION)
-    return (
-        ("Mode", saved.fitted.mode),
-        ("Explained rows", f"{len(saved.fitted.observations.rows):,}"),
-        ("Features", f"{saved.fitted.schema.n_features:,}"),
-        *([("Boundary points", ", ".join(f"{count:,}" for count in points))] if points else []),
-        ("Model", str(settings.get("model", "unknown")).strip("<>")),
-        *((key, str(settings[key]).strip("<>")) for key in shown if key in settings),
-        ("Unit", str(diagnostics.get("unit", "unknown"))),
-        ("gpec", str(diagnostics.get("version", "unknown"))),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpec._numbers import value_text
-from gpec.intervals.protocol import Explained, Fitted
+from gpec.intervals.protocol import Explained
 from gpec.report._content import Content, extremes, outputs_of
 
 _VALUES = {
@@ -14,10 +14,13 @@ _VALUES = {
 }
 
 
-def facts_of(e: Explained, fit: Fitted | None) -> list[tuple[str, str]]:
-    """The model and the fit as pairs of a name and a text; unknown facts are left out."""
+def facts_of(e: Explained, learned: dict[str, Any]) -> list[tuple[str, str]]:
+    """The model and the fit as pairs of a name and a text; unknown facts are left out.
+
+    ``learned`` are the diagnostics of the fit, if it is there.
+    """
     about = e.diagnostics
-    settings, learned = about.get("settings", {}), {} if fit is None else fit.diagnostics_
+    settings = about.get("settings", {})
     several = "output" in e.axes
     points = _listed(learned["boundary_points"]) if "boundary_points" in learned else settings.get("n_boundary")
     of_prediction = [

@@ -65,7 +65,7 @@ def _render(e: Explained, fit: Fitted | None, title: str | None, max_rows: int) 
         statement=e.statement(),
         how_to_read=how_to_read(e),
         left_out=left_out(content),
-        facts=facts_of(e, fit),
+        facts=facts_of(e, {} if fit is None else fit.diagnostics_),
         settings=settings_of(e),
         today=date.today().isoformat(),
         style=f"{_COLORS}\n{_source('page.css')}",
