@@ -5,7 +5,6 @@ Dask does the scheduling, the retries and the dashboard. It is imported on first
 """
 
 from gpec.distributed._frames import explain
-from gpec.distributed._parquet import explain_parquet
-from gpec.distributed.result import Run
+from gpec.distributed._parquet import Run, explain_parquet
 
 __all__ = ["Run", "explain", "explain_parquet"]

@@ -36,16 +36,8 @@ class Job:
         return self.folder / self.partition.name
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Numbers of rows of a partition."""
-
-    n_rows: int
-    n_failed: int
-
-
-def explain_file(task: ExplainTask, job: Job) -> Counts:
-    """Explain the rows of a file; runs on a worker."""
+def explain_file(task: ExplainTask, job: Job) -> tuple[int, int]:
+    """Explain the rows of a file, on a worker; how many there are, and how many of them failed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -67,11 +59,11 @@ def explain_file(task: ExplainTask, job: Job) -> Counts:
                 writer.write_table(pa.Table.from_pandas(_storable(frame, schema), schema=schema, preserve_index=False))
                 n_rows, n_failed = n_rows + len(labels), n_failed + failed
         require_stamp(job.folder, job.partition.name, job.stamp)
-    return Counts(n_rows, n_failed)
+    return n_rows, n_failed
 
 
-def counts_of(task: ExplainTask, target: Path) -> Counts:
-    """Numbers of rows of a finished file, from its metadata."""
+def counts_of(task: ExplainTask, target: Path) -> tuple[int, int]:
+    """The same two numbers of a finished file, from its metadata."""
     import pyarrow.parquet as pq
 
     try:
@@ -84,7 +76,7 @@ def counts_of(task: ExplainTask, target: Path) -> Counts:
         groups = (about.row_group(i).column(column).statistics for i in range(about.num_row_groups))
         missing = sum(group.null_count for group in groups)
     each = task.layout.per_row
-    return Counts(about.num_rows // each, (about.num_rows - missing) // each)
+    return about.num_rows // each, (about.num_rows - missing) // each
 
 
 def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
@@ -97,15 +89,12 @@ def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
             features, index, numbers = _columns(task, file.schema_arrow, job)
             kinds = [file.schema_arrow.field(name).type for name in index]
             kind = kinds[0] if len(kinds) == 1 and pa.types.is_integer(kinds[0]) else None
+            batches = file.iter_batches(batch_size=_ROWS, columns=[*features, *index])
+            tables = (pa.Table.from_batches([batch]) for batch in batches if len(batch))
             first = 0
-            for batch in file.iter_batches(batch_size=_ROWS, columns=[*features, *index]):
-                if len(batch):
-                    table = pa.Table.from_batches([batch])
-                    yield *_rows(task, table, features, index, numbers, first), kind
-                    first += len(batch)
-            if not first:
-                nothing = file.schema_arrow.empty_table()
-                yield *_rows(task, nothing, features, index, numbers, 0), kind
+            for table in tables if file.metadata.num_rows else [file.schema_arrow.empty_table()]:
+                yield *_rows(task, table, features, index, numbers, first), kind
+                first += len(table)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(f"{job.partition} cannot be read: {' '.join(str(error).split())}.") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +13,36 @@ from gpec.distributed._output_folder import OutputFolder, files_of, fingerprints
 from gpec.distributed._partition import Partition
 from gpec.distributed._scheduler import run_jobs, running_on
 from gpec.distributed._task import ExplainTask
-from gpec.distributed.result import Run
 from gpec.errors import InputError
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import to_state
+
+
+@dataclass(frozen=True)
+class Run:
+    """Summary of the work of :func:`gpec.distributed.explain_parquet`.
+
+    Attributes
+    ----------
+    target : path
+        The folder that holds one file for each partition.
+    n_partitions, n_rows : int
+        What is in it.
+    n_failed : int
+        Rows that could not be explained; their lines have the reason in the column ``error``.
+    n_resumed : int
+        Partitions that an earlier run had finished.
+    statement : str
+        What the intervals promise, as :meth:`gpec.Explanation.statement` says it.
+    """
+
+    target: Path
+    n_partitions: int
+    n_rows: int
+    n_failed: int
+    n_resumed: int
+    statement: str
 
 
 def explain_parquet(
@@ -95,11 +121,12 @@ def explain_parquet(
             raise
     folder.tidy()
     counts += [counts_of(task, results / name) for name in sorted(done)]
+    n_rows, n_failed = (sum(numbers) for numbers in zip(*counts, strict=True))
     return Run(
         target=results,
         n_partitions=len(names),
-        n_rows=sum(one.n_rows for one in counts),
-        n_failed=sum(one.n_failed for one in counts),
+        n_rows=n_rows,
+        n_failed=n_failed,
         n_resumed=len(done),
         statement=one.statement(),
     )

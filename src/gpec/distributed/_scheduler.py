@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from gpec._validation import check_installed
-from gpec.distributed._file import Counts, Job, explain_file
+from gpec.distributed._file import Job, explain_file
 from gpec.distributed._task import ExplainTask
 from gpec.errors import ClusterError, GPECError, ParameterTypeError
 from gpec.runtime.payload import WorkerWatch, pass_through, picklable_errors, scheduler_lost, send
@@ -50,7 +50,7 @@ def running_on(scheduler: Any) -> Iterator[Any]:
         )
 
 
-def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
+def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[tuple[int, int]]:
     """Explain each file, and return the numbers of rows; finished files stay if others fail."""
     if not jobs:
         return []
@@ -64,12 +64,14 @@ def run_jobs(where: Any, task: ExplainTask, jobs: list[Job], progress: Literal["
     return list(dask.compute(*tasks, scheduler=where))
 
 
-def _run_on_cluster(client: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool) -> list[Counts]:
+def _run_on_cluster(
+    client: Any, task: ExplainTask, jobs: list[Job], progress: Literal["auto"] | bool
+) -> list[tuple[int, int]]:
     import distributed
 
     address = str(client.scheduler.address) if client.scheduler is not None else "its address"
     futures, lost = [], False
-    counts: dict[str, Counts] = {}
+    counts: dict[str, tuple[int, int]] = {}
     try:
         futures = client.map(_explain_there, jobs, task=send(client, task), pure=False)
         with progress_bar(len(jobs), "partitions", progress) as bar:
@@ -113,6 +115,6 @@ def _close(client: Any) -> None:
         printer.disabled = silent
 
 
-def _explain_there(job: Job, task: ExplainTask) -> Counts:
+def _explain_there(job: Job, task: ExplainTask) -> tuple[int, int]:
     with picklable_errors():
         return explain_file(task, job)
