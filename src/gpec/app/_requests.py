@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import Any, TypeVar
 from dash import ALL, Input, Output, State, ctx
 from dash.exceptions import PreventUpdate
 from flask import abort, g, request
+from werkzeug.exceptions import HTTPException
 
 from gpec.app._files import LARGEST_UPLOAD
 from gpec.app._server import sentence
@@ -64,7 +63,7 @@ def protect(app: Any) -> None:
     @server.errorhandler(Exception)  # type: ignore[untyped-decorator]
     def refuse(error: Exception) -> Any:
         """Callbacks handle their own errors; what remains is a request that dash cannot read."""
-        return error if _is_answer(error) else ("This request cannot be read.", 400)
+        return error if isinstance(error, HTTPException) else ("This request cannot be read.", 400)
 
     @server.after_request  # type: ignore[untyped-decorator]
     def add_headers(response: Any) -> Any:
@@ -72,11 +71,6 @@ def protect(app: Any) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
-
-
-def _is_answer(error: Exception) -> bool:
-    """Whether an error is an answer with a status, as ``abort`` raises it."""
-    return hasattr(error, "get_response")
 
 
 @contextmanager
@@ -109,13 +103,11 @@ def callback(
         def answer(*given: Any) -> Any:
             try:
                 return function(*given)
+            except (HTTPException, PreventUpdate):
+                raise
             except Exception as error:
-                if _is_answer(error) or isinstance(error, PreventUpdate):
-                    raise
-                if sorry is not None:
-                    return sorry(sentence(error))
-                logging.getLogger("gpec.app").exception("Unexpected error in the page.")
-                abort(500)
+                words = sentence(error)
+                return abort(500) if sorry is None else sorry(words)
 
         app.callback(*places, **options)(answer)
         return answer
@@ -125,30 +117,22 @@ def callback(
 
 def whole(value: Any, most: int) -> int:
     """An integer from 0 to ``most``."""
-    if type(value) is not int or not 0 <= value <= most:
-        abort(400)
-    return value
+    return value if type(value) is int and 0 <= value <= most else abort(400)
 
 
 def number_in(value: Any) -> float:
     """A finite number."""
-    if type(value) not in (int, float) or not (math.isfinite(value) and abs(value) <= _LARGEST):
-        abort(400)
-    return float(value)
+    return float(value) if type(value) in (int, float) and abs(value) <= _LARGEST else abort(400)
 
 
 def text(value: Any, longest: int = _LONGEST_KEY) -> str:
     """A text."""
-    if not isinstance(value, str) or len(value) > longest:
-        abort(400)
-    return value
+    return value if isinstance(value, str) and len(value) <= longest else abort(400)
 
 
 def one_of(value: Any, allowed: Collection[str]) -> str:
     """One of the words."""
-    if not isinstance(value, str) or value not in allowed:
-        abort(400)
-    return value
+    return value if isinstance(value, str) and value in allowed else abort(400)
 
 
 def distinct(values: Any, check: Callable[[Any], _T], most: int) -> list[_T]:

@@ -57,7 +57,7 @@ def _by_halves(
 ) -> Iterator[tuple[slice, Explanation | GPECError]]:
     """Bisect a part that failed: explanations of the rows that can be explained, and an error for each other row."""
     n = part.stop - part.start
-    if n == 1 or _of_all(task, rows) or _mistyped(task, rows):
+    if n == 1 or _of_all(task, rows):
         yield part, error
         return
     for half in (slice(part.start, part.start + n // 2), slice(part.start + n // 2, part.stop)):
@@ -86,19 +86,12 @@ def _named(task: ExplainTask, rows: Any, labels: Any, partition: Partition, erro
 
 
 def _of_all(task: ExplainTask, rows: Any) -> bool:
-    """Whether the columns are wrong, which affects every row."""
-    labels = task.schema.labels
-    if labels is not None and isinstance(rows, pd.DataFrame):
-        return set(rows.columns) != set(labels)
-    return rows.shape[1] != task.schema.n_features if rows.ndim == 2 else False
-
-
-def _mistyped(task: ExplainTask, rows: Any) -> bool:
-    """Whether a whole column is text where ``fit`` had numbers: then all rows have the same error."""
+    """Whether every row is wrong: other columns than in ``fit``, or a whole column of text where there were numbers."""
     labels = task.schema.labels
     if labels is None or not isinstance(rows, pd.DataFrame):
-        return False
-    return any(isinstance(rows[labels[j]].dtype, pd.StringDtype) for j in task.schema.continuous)
+        return bool(rows.ndim == 2 and rows.shape[1] != task.schema.n_features)
+    numbers = [labels[j] for j in task.schema.continuous]
+    return set(rows.columns) != set(labels) or any(isinstance(rows[name].dtype, pd.StringDtype) for name in numbers)
 
 
 def _some(rows: Any, part: slice) -> Any:

@@ -54,9 +54,7 @@ def check_weights(weights: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def weighted_mean(values: Any, weights: Any) -> float:
-    if weights is None:
-        return float(np.mean(values))
-    return float(np.average(values, weights=check_weights(weights, np.shape(values))))
+    return float(np.average(values, weights=None if weights is None else check_weights(weights, np.shape(values))))
 
 
 def mean_of_defined(values: FloatArray, weights: FloatArray, axis: int | None = None) -> FloatArray:

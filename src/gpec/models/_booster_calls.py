@@ -37,27 +37,31 @@ def xgboost_predict(booster: Any) -> Callable[[Any], npt.NDArray[Any]]:
 
 
 def xgboost_output(booster: Any, stated: str = "auto") -> str:
+    """What the Booster returns: a "probability", a "logit" or a "value"; ``stated`` by the user."""
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     outputs = {"binary:logistic": "probability", "multi:softprob": "probability", "binary:logitraw": "logit"}
-    if objective.startswith(("reg:", "count:", "survival:")):
-        return "value"
-    if objective not in outputs and (stated != "value" or objective.startswith(("binary:", "multi:"))):
-        raise InputError(
-            f"The Booster has the objective {objective!r}; gpec needs one of {sorted(outputs)}, one for regression "
-            "(reg:, count:, survival:), or a callable that returns probabilities or, with model_output='value', values."
-        )
-    return outputs.get(objective, "value")
+    if objective in outputs:
+        return outputs[objective]
+    regressions = ("reg:", "count:", "survival:")
+    is_value = objective.startswith(regressions)
+    return _as_value(objective, is_value, stated, ("binary:", "multi:"), [*sorted(outputs), *regressions])
 
 
 def lightgbm_output(booster: Any, stated: str = "auto") -> str:
+    """The same for LightGBM."""
     lines = booster.model_to_string(num_iteration=1).splitlines()
     named = [line.removeprefix("objective=").split()[0] for line in lines if line.startswith("objective=")]
     objective = named[0] if named else "custom"
-    if objective in _REGRESSIONS:
-        return "value"
-    if objective not in _PROBABILITIES and (stated != "value" or objective.startswith("multiclass")):
+    if objective in _PROBABILITIES:
+        return "probability"
+    return _as_value(objective, objective in _REGRESSIONS, stated, ("multiclass",), [*_PROBABILITIES, *_REGRESSIONS])
+
+
+def _as_value(objective: str, is_value: bool, stated: str, of_classes: tuple[str, ...], known: list[str]) -> str:
+    """The word "value"; raise unless a regressor has the objective, or the user says so of one that is not known."""
+    if not is_value and (stated != "value" or objective.startswith(of_classes)):
         raise InputError(
-            f"The Booster has the objective {objective!r}; gpec needs one of {list(_PROBABILITIES)}, one for "
-            "regression, or a callable that returns probabilities or, with model_output='value', numbers."
+            f"The Booster has the objective {objective!r}; gpec needs one of {known}, or a callable that returns "
+            "probabilities or, with model_output='value', values."
         )
-    return "probability" if objective in _PROBABILITIES else "value"
+    return "value"

@@ -120,16 +120,12 @@ class RemoteModel:
         self.feature_names_in_, self.n_features_in_ = columns_of(self._inputs)
 
     def __call__(self, rows: Any) -> npt.NDArray[Any]:
-        given = list(tensors(rows, self._inputs))
-        n = len(given[0][1])
-        blocks = [slice(start, start + self.batch_rows) for start in range(0, n, self.batch_rows)]
-        return np.concatenate([self._infer([(spec, values[block]) for spec, values in given]) for block in blocks])
+        starts = range(0, len(rows), self.batch_rows)
+        return np.concatenate([self.ask(rows[start : start + self.batch_rows]) for start in starts])
 
     def ask(self, rows: Any) -> npt.NDArray[Any]:
         """The answers to all rows by one request."""
-        return self._infer(list(tensors(rows, self._inputs)))
-
-    def _infer(self, given: list[tuple[TensorSpec, npt.NDArray[Any]]]) -> npt.NDArray[Any]:
+        given = list(tensors(rows, self._inputs))
         request: dict[str, Any] = {"inputs": [_tensor(spec, values) for spec, values in given]}
         if self._output is not None:
             request["outputs"] = [{"name": self._output}]

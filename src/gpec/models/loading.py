@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def load_model(
             "and give the .onnx file, or give package.module:function, a Python function that calls the network."
         )
     if suffix == ".skops":
-        return _of_skops(path, trust_types)
+        return _read(path, "a file of skops", partial(_of_skops, trusted=trust_types))
     if suffix not in READERS:
         raise InputError(f"{path} is not a supported kind of model file; give {_KINDS}.")
     return _read(path, *READERS[suffix])
@@ -141,16 +142,13 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 def _of_skops(path: Path, trusted: Sequence[str]) -> Any:
     skops = check_installed("skops.io", str(path), '"gpec[files]"')
-    try:
-        untrusted = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
-    except Exception as error:
-        raise CorruptFileError(f"{path} cannot be read as a file of skops: {' '.join(str(error).split())}.") from error
+    untrusted = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
     if untrusted:
         raise InputError(
             f"{path} holds types that skops does not consider safe: {', '.join(untrusted)}; if you trust them, name "
             "each (--trust-type)."
         )
-    return _read(path, "a file of skops", lambda file: skops.load(file, trusted=list(trusted)))
+    return skops.load(path, trusted=list(trusted))
 
 
 def _unpickled(path: Path, trusted: bool) -> Any:

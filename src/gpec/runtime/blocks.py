@@ -28,7 +28,6 @@ from gpec.runtime.payload import (
     picklable_errors,
     scheduler_lost,
     send,
-    worker_killed,
 )
 from gpec.runtime.progress import progress_bar
 from gpec.typing import FloatArray, IntArray
@@ -150,6 +149,8 @@ def on_cluster(
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
         return work, n_jobs
+    from distributed import KilledWorker
+
     sent, watch = send(client, Payload.of(**parts, work=work)), WorkerWatch(client)
 
     def run_on_worker(part: slice) -> T:
@@ -161,13 +162,13 @@ def on_cluster(
         except ClusterError as error:
             error.add_note("fit(..., checkpoint=path) stores finished blocks, and a second call resumes from them.")
             raise
+        except KilledWorker as error:
+            raise ClusterError(
+                f"Several workers died while they explained the rows {part.start} to {part.stop - 1}, most likely for "
+                "lack of memory; give workers more memory or fewer threads. fit(..., checkpoint=path) stores finished "
+                "blocks, and a second call resumes from them."
+            ) from error
         except Exception as error:
-            if worker_killed(error):
-                raise ClusterError(
-                    f"Several workers died while they explained the rows {part.start} to {part.stop - 1}, most likely "
-                    "for lack of memory; give workers more memory or fewer threads. fit(..., checkpoint=path) stores "
-                    "finished blocks, and a second call resumes from them."
-                ) from error
             if (future is not None and future.status == "error") or not scheduler_lost(client, error):
                 raise
             raise ClusterError(

@@ -119,7 +119,8 @@ class BlockCache:
         self._written = time.monotonic()
         self._results: dict[tuple[str, str, int, int], Block] = {}
         self.earlier_model_rows = 0  # for which earlier processes asked, as far as they could write it down
-        self._count, self._counted = _no_rows, 0
+        self._count: Callable[[], int] = lambda: 0
+        self._counted = 0
         for path in blocks:
             self._read(path)
         self._journal: BinaryIO | None = None
@@ -218,10 +219,6 @@ class BlockCache:
                 self._results[stage, content, start, stop] = block["answer"]
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError(f"{path} has a missing or damaged part of a block: {error!r}.") from error
-
-
-def _no_rows() -> int:
-    return 0
 
 
 def has_results(folder: Path) -> bool:

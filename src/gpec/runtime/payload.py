@@ -128,13 +128,6 @@ def scheduler_lost(client: Any, error: BaseException) -> bool:
     return isinstance(error, (CancelledError, CommClosedError)) or client.status != "running"
 
 
-def worker_killed(error: BaseException) -> bool:
-    """Whether a task was given up because several workers died while they ran it."""
-    from distributed import KilledWorker
-
-    return isinstance(error, KilledWorker)
-
-
 @contextmanager
 def picklable_errors() -> Iterator[None]:
     """A context for work in another process. The cause of an error becomes text, as not all exceptions can be sent."""
