@@ -1,67 +1,30 @@
 """Random numbers: one root seed, and a separate stream for each purpose.
 
-Every draw in the package names its purpose. So no two purposes share a stream, and no draw depends on earlier draws for
-other purposes. NumPy's global generator is never used.
+Every draw in the package names its purpose, which belongs to one module. So no two purposes share a stream, and no draw
+depends on earlier draws for other purposes. NumPy's global generator is never used.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gpec.errors import InputError, ParameterTypeError
 
-Purpose = Literal[
-    "attacked rows",
-    "attack starts",
-    "attack search",
-    "background",
-    "boundary check",
-    "boundary pairs",
-    "boundary rows",
-    "boundary search",
-    "calibration rows",
-    "cxplain members",
-    "cxplain rows",
-    "difficulty",
-    "evidence rows",
-    "explained rows",
-    "explainer",
-    "graph landmarks",
-    "kept rows",
-    "measurement errors",
-    "perturbations",
-    "pilot",
-    "playground models",
-    "playground noise",
-    "playground rows",
-    "posterior pivots",
-    "rank draws",
-    "refined rows",
-    "report rows",
-    "similar row to check",
-    "similar rows",
-    "rows to pair",
-    "slab directions",
-    "slab halves",
-    "synthetic rows",
-    "task rows",
-]
 
-
-def stream(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
+def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
     """The generator for one purpose; ``key`` distinguishes parts of a purpose that draw independently."""
     return np.random.default_rng(_sequence(seed, purpose, key))
 
 
-def derived_seed(seed: int, purpose: Purpose, *key: int) -> int:
+def derived_seed(seed: int, purpose: str, *key: int) -> int:
     """A seed made from another, for one purpose."""
     return int(_sequence(seed, purpose, key).generate_state(1)[0])
 
 
-def _sequence(seed: int, purpose: Purpose, key: tuple[int, ...]) -> np.random.SeedSequence:
+def _sequence(seed: int, purpose: str, key: tuple[int, ...]) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(purpose.encode()), *key))
 
 
