@@ -167,8 +167,18 @@ class TestNeighbours:
         assert len(set(map(tuple, other)) & set(map(tuple, pool))) < 30  # 12.5 expected
 
     def test_largest_pool(self):
-        _, _, nearby = learned(np.random.default_rng(5).normal(size=(10_500, 2)))
-        assert nearby.pool.shape == (10_000, 2)
+        _, _, nearby = learned(np.random.default_rng(5).normal(size=(100_500, 2)))
+        assert nearby.pool.shape == (100_000, 2)
+
+    def test_many_rows_by_a_tree(self):
+        """Blocks of fewer rows, and groups of many rows of the pool that do not divide it."""
+        rng = np.random.default_rng(6)
+        schema, Z, nearby = learned(rng.normal(size=(40_003, 3)), step=1.0)
+        queries = rng.normal(size=(130, 3)) * 2
+        found = KDTree(schema.embed(Z)).query(schema.embed(queries), 10, return_distance=False)
+        together = nearby.rows(queries)
+        assert same_bits(together, Z[found])
+        assert same_bits(np.concatenate([nearby.rows(row[None]) for row in queries]), together)
 
 
 # How far
