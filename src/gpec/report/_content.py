@@ -68,7 +68,7 @@ class Content:
                 f"A report needs at least one row with its features; this explanation has the axes {e.axes} and the "
                 f"shape {e.shape}."
             )
-        by_row = with_axes(e, e.firm_share, feature=False)
+        by_row = with_axes(e, e.firm_share)
         least = by_row.min(axis=1)
         lower, upper = e.interval()
         names = ("values", "lower", "upper", "std", "model", "words")
@@ -140,18 +140,16 @@ def shortened(array: Any, digits: int = 4) -> list[float]:
     return [float(number) for number in np.round(numbers * up / down) / up * down]
 
 
-def with_axes(e: Explained, array: npt.NDArray[Any], *, feature: bool = True) -> npt.NDArray[Any]:
-    """``(n, d, c)``, or ``(n, c)`` for arrays without features, with the missing axes of the explanation added."""
-    if "row" not in e.axes:
-        array = array[None]
-    return array if "output" in e.axes else array[:, :, None] if feature else array[:, None]
+def with_axes(e: Explained, array: Any) -> npt.NDArray[Any]:
+    """``(n, ..., c)``: an array of the explanation with the axis of the rows, or of the output, that it lacks."""
+    by_row = np.asarray(array) if "row" in e.axes else np.asarray(array)[None]
+    return by_row if "output" in e.axes else by_row[..., None]
 
 
 def _by_output(e: Explained, array: FloatArray | None, shown: IntArray) -> list[list[float]] | None:
     if array is None:
         return None
-    full = with_axes(e, np.asarray(array, dtype=np.float64), feature=False)
-    return [shortened(column, 6) for column in full[shown].T]
+    return [shortened(column, 6) for column in with_axes(e, array)[shown].T]
 
 
 def data_of(e: Explained) -> npt.NDArray[Any]:

@@ -46,18 +46,10 @@ def similar_of(e: Explained, content: Content, fit: Fitted | None) -> dict[str, 
 
 def _known(e: Explained, content: Content) -> FloatArray | None:
     """Attributions of similar rows as they were explained, or as the intervals predict them, ``(rows, K, d, c)``."""
-    if e.similar_values is not None:
-        return _with_similar_axes(e)[content.shown]
-    if not isinstance(e.rule, SimilarRows):
-        return None
-    values, offset = (with_axes(e, array)[content.shown] for array in (e.values, e.rule.offset))
-    return np.asarray(np.moveaxis(values[..., None] + offset, 3, 1))
-
-
-def _with_similar_axes(e: Explained) -> FloatArray:
-    similar = np.asarray(e.similar_values)
-    similar = similar if "row" in e.axes else similar[None]
-    return similar if "output" in e.axes else similar[..., None]
+    similar = e.similar_values
+    if similar is None and isinstance(e.rule, SimilarRows):
+        similar = np.moveaxis(e.values[..., None] + e.rule.offset, -1, int("row" in e.axes))
+    return None if similar is None else with_axes(e, similar)[content.shown]
 
 
 def _why_unknown(fit: Fitted | None, content: Content) -> str:
@@ -98,7 +90,8 @@ def _ask(
             "fit that made it."
         )
     if known is None and fit.diagnostics_["mode"] == "explain":
-        known = _with_similar_axes(fit.explain(rows, attribution="explainer", confidence_level=level))
+        answer = fit.explain(rows, attribution="explainer", confidence_level=level)
+        known = with_axes(answer, answer.similar_values)
     elif known is None:
         answer = fit.explain(similar, attribution="posterior", confidence_level=level)
         known = with_axes(answer, answer.values).reshape(len(rows), count, len(answer.feature_names), -1)
