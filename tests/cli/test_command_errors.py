@@ -59,7 +59,7 @@ def test_an_error_that_nobody_thought_of(folder, monkeypatch):
         ([], "Missing option '--out'"),
         (["--out", "e.xlsx"], "must end in .csv"),
         (["--out", "nowhere/e.csv"], "the folder nowhere does not exist"),
-        (["--out", "e.csv", "--fitted", "g.gpec"], "there is no file g.gpec"),
+        (["--out", "e.csv", "--fitted", "g.gpec"], "'g.gpec' does not exist"),
         (["--out", "e.csv", "--fitted", "train.csv"], "leave out --background or --fitted"),
         (["--out", "e.csv", "--n-boundary", "3"], "--n-boundary"),
         (["--out", "e.csv", "--no-such-option"], "--no-such-option"),

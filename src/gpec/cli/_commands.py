@@ -10,7 +10,7 @@ import typer
 
 from gpec._version import __version__
 from gpec.cli._errors import app
-from gpec.cli._options import Debug, ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
+from gpec.cli._options import A_FILE, Debug, ExplainOptions, FitOptions, FolderOptions, Model, given, takes_options
 from gpec.cli._outputs import check_out, write
 from gpec.cli._run import CommandRun
 from gpec.explanation import Explanation
@@ -101,7 +101,10 @@ def explain(
 def report(
     ctx: typer.Context,
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Rows to explain (CSV, Parquet, Feather), or a saved explanation.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Rows to explain (CSV, Parquet, Feather), or a saved explanation.", **A_FILE
+        ),
     ],
     options: ExplainOptions,
     model: Annotated[
@@ -138,7 +141,7 @@ def demo(
 
 @app.command("app")
 def show_app(
-    files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits to look at.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Saved explanations or fits.", **A_FILE)] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = "127.0.0.1",
     host_name: Annotated[
         list[str] | None, typer.Option(help="A name of this machine that browsers may use; can be repeated.")
@@ -150,9 +153,6 @@ def show_app(
     """Open a page with a playground and your own explanations, until Ctrl-C."""
     from gpec.app import run
 
-    missing = [str(file) for file in files or [] if not file.is_file()]
-    if missing:
-        raise typer.BadParameter(f"there is no file {missing[0]}.", param_hint="FILES")
     run(files or [], host=host, host_names=host_name or [], port=port, open_browser=browser)
 
 
@@ -173,8 +173,6 @@ def _is_folder(ctx: typer.Context, data: Path, options: FolderOptions) -> bool:
 
 def _saved(ctx: typer.Context, path: Path, level: float) -> Explanation:
     """A saved explanation, at another level if --level is given; no other option can change it."""
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path}.", param_hint="SOURCE")
     options_given = given(ctx)
     for name, option in options_given.items():
         if name not in _OF_A_REPORT:
@@ -187,8 +185,6 @@ def _require_one_source(ctx: typer.Context, fitted: Path | None) -> None:
     """Refuse options that a saved fit already fixes."""
     if fitted is None:
         return
-    if not fitted.is_file():
-        raise typer.BadParameter(f"there is no file {fitted}.", param_hint="--fitted")
     for name, option in given(ctx).items():
         if name in _OF_THE_FIT:
             raise typer.BadParameter(f"a fit has this already; leave out {option} or --fitted.", param_hint=option)

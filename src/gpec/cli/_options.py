@@ -25,6 +25,7 @@ def _listed_under(panel: str) -> Callable[..., Any]:
 
 _model, _table, _fit, _run = map(_listed_under, ("The model", "The table", "The fit", "The run"))
 _folder = _listed_under("A folder of Parquet files")
+A_FILE: Any = {"exists": True, "dir_okay": False}  # of a path that must be that of a file
 
 
 def _between(value: float) -> float:
@@ -115,7 +116,7 @@ class _RowOptions:
     """Options of commands that explain rows, listed first."""
 
     background: Annotated[Path | None, _fit("Rows like those the model was trained on; by default DATA itself.")] = None
-    fitted: Annotated[Path | None, _fit("A file of gpec fit, in place of a new fit.")] = None
+    fitted: Annotated[Path | None, _fit("A file of gpec fit, in place of a new fit.", **A_FILE)] = None
     attribution: Annotated[
         Literal["explainer", "posterior"],
         _run(

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from gpec._version import __version__
@@ -173,9 +172,7 @@ class BlockCache:
     def __enter__(self) -> BlockCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
         with self._lock:
             try:
                 if self._journal is not None:
