@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gpec.distributed._output_folder import require_stamp
@@ -84,61 +85,41 @@ def _batches(task: ExplainTask, job: Job) -> Iterator[tuple[Any, Any, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    seen = {str(label): label for label in task.schema.labels or ()}
     try:
         with pq.ParquetFile(job.source) as file:
-            features, index, numbers = _columns(task, file.schema_arrow, job)
-            kinds = [file.schema_arrow.field(name).type for name in index]
+            schema, first = file.schema_arrow, 0
+            index, numbers = _index_of(schema, file.metadata.num_rows, job)
+            features = [name for name in schema.names if name not in index and (name in seen or not seen)]
+            kinds = [schema.field(name).type for name in index]
             kind = kinds[0] if len(kinds) == 1 and pa.types.is_integer(kinds[0]) else None
             batches = file.iter_batches(batch_size=_ROWS, columns=[*features, *index])
             tables = (pa.Table.from_batches([batch]) for batch in batches if len(batch))
-            first = 0
-            for table in tables if file.metadata.num_rows else [file.schema_arrow.empty_table()]:
-                yield *_rows(task, table, features, index, numbers, first), kind
+            for table in tables if file.metadata.num_rows else [schema.empty_table()]:
+                frame = table.select(features).to_pandas().reset_index(drop=True)[features]
+                rows = frame.rename(columns=seen) if seen else frame.to_numpy()
+                yield rows, _labels(table, index, numbers[first : first + len(table)]), kind
                 first += len(table)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(f"{job.partition} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def _columns(task: ExplainTask, schema: Any, job: Job) -> tuple[list[str], list[str], tuple[int, int] | None]:
-    """The columns of features and of labels; without labels, the number of the first row and the step to the next."""
-    numbers = None
-    if job.index is not None:
-        index = [job.index]
-        if job.index not in schema.names:
-            raise InputError(
-                f"{job.partition} has no column {job.index!r} for the index; its columns are {schema.names}."
-            )
-    else:
-        stored = (schema.pandas_metadata or {}).get("index_columns", [])
-        index = [name for name in stored if isinstance(name, str)]
-        if not index:
-            (span,) = stored or [{"start": 0, "step": 1}]
-            numbers = (span["start"], span["step"])
-    labels = task.schema.labels
-    features = [name for name in schema.names if name not in index]
-    if labels is not None:
-        known = {str(label) for label in labels}
-        features = [name for name in features if name in known]
-    return features, index, numbers
+def _index_of(schema: Any, n: int, job: Job) -> tuple[list[str], range]:
+    """The columns of labels; without any, the numbers of the rows as pandas stored them."""
+    if job.index is not None and job.index not in schema.names:
+        raise InputError(f"{job.partition} has no column {job.index!r} for the index; its columns are {schema.names}.")
+    stored = [job.index] if job.index is not None else (schema.pandas_metadata or {}).get("index_columns", [])
+    index = [name for name in stored if isinstance(name, str)]
+    span: Any = {"start": 0, "step": 1} if index or not stored else stored[0]
+    return index, range(span["start"], span["start"] + n * span["step"], span["step"])
 
 
-def _rows(
-    task: ExplainTask, table: Any, features: list[str], index: list[str], numbers: tuple[int, int] | None, first: int
-) -> tuple[Any, Any]:
-    frame = table.select(features).to_pandas().reset_index(drop=True)[features]
-    if numbers is not None:
-        start, step = numbers
-        frame.index = pd.RangeIndex(start + first * step, start + (first + len(frame)) * step, step)
-    elif len(index) == 1:  # integers stay integers, also if one is missing
-        frame.index = pd.Index(table[index[0]].to_pandas(integer_object_nulls=True))
-    else:
-        frame.index = pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas())
-    labels = task.schema.labels
-    if labels is None:
-        return frame.to_numpy(), frame.index.to_numpy()
-    original = {str(label): label for label in labels}
-    frame.columns = pd.Index([original[name] for name in frame.columns])
-    return frame, frame.index.to_numpy()
+def _labels(table: Any, index: list[str], numbers: range) -> Any:
+    if not index:
+        return np.array(numbers, dtype=np.int64)
+    if len(index) == 1:  # integers stay integers, also if one is missing
+        return pd.Index(table[index[0]].to_pandas(integer_object_nulls=True)).to_numpy()
+    return pd.MultiIndex.from_frame(table.select(index).replace_schema_metadata().to_pandas()).to_numpy()
 
 
 def _schema(task: ExplainTask, frame: pd.DataFrame, kind: Any) -> Any:
