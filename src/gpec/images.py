@@ -36,8 +36,8 @@ class _Game(Model):
         self._user_model, self._images = model, images
         super().__init__(self._worth, schema, model_output=model.kind.model_output)
 
-    def _worth(self, there: Any) -> FloatArray:
-        return np.concatenate([self._user_model.answers(some) for some in self._images(there)])
+    def _worth(self, present: Any) -> FloatArray:
+        return np.concatenate([self._user_model.answers(some) for some in self._images(present)])
 
     def outputs(self, Z: FloatArray) -> FloatArray:
         # from the model, as log-odds of probabilities lose precision near 0 and 1
@@ -183,11 +183,11 @@ class SuperpixelExplainer(Explainer):
         both = np.array([np.zeros(m), np.ones(m)])
         schema, coalitions = Schema.learn(both, categorical_features=range(m), standardize=False)
 
-        def images(there: Any) -> Iterator[FloatArray]:
-            there = np.asarray(there, dtype=bool)
+        def images(present: Any) -> Iterator[FloatArray]:
+            present = np.asarray(present, dtype=bool)
             step = max(1, _ENTRIES_AT_ONCE // len(row))
-            for start in range(0, len(there), step):
-                yield np.where(there[start : start + step][:, owner], row, absent)
+            for start in range(0, len(present), step):
+                yield np.where(present[start : start + step][:, owner], row, absent)
 
         inner = make_explainer(self.explainer)
         game = _Game(self.model_, images, schema)

@@ -113,8 +113,8 @@ def _table(loader: Callable[..., Any], names: tuple[str, str], positive: int, wo
     table = loader(as_frame=True)
     X = table.data[list(names)].to_numpy(dtype=np.float64)
     y = (table.target == positive).to_numpy(dtype=np.int64)
-    some = stream(_SEED, "playground rows").permutation(len(X))[:_ROWS]
-    return Dataset(X[some], y[some], names, word)
+    rows = stream(_SEED, "playground rows").permutation(len(X))[:_ROWS]
+    return Dataset(X[rows], y[rows], names, word)
 
 
 def train(dataset: Dataset, kind: str, regularisation: float) -> Any:

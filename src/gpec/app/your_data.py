@@ -108,13 +108,13 @@ def connect(app: Any, cache: FileCache) -> None:
         key, words, start, picked = text(key), text(words or "", _LONGEST_SEARCH), whole(start, _MOST), _rows(picked)
         order, file = one_of(order, ORDERS), cache.get(key)
         output = _class(file, output)
-        found = selected_rows(file, output, words, order if file.has_intervals else "file")
-        if not len(found):
+        matches = selected_rows(file, output, words, order if file.has_intervals else "file")
+        if not len(matches):
             return _note("No row matches; use fewer words.", "help"), *_NO_PAGES
-        here = found[start : start + PAGE]
-        where = f"{start + 1:,} to {start + len(here):,} of {len(found):,} rows"
-        last = start + PAGE >= len(found)
-        return rows_table(file, output, here, picked), where, start == 0, last, False
+        shown = matches[start : start + PAGE]
+        where = f"{start + 1:,} to {start + len(shown):,} of {len(matches):,} rows"
+        last = start + PAGE >= len(matches)
+        return rows_table(file, output, shown, picked), where, start == 0, last, False
 
     @callback(app, "picked.data", "file.value pick.n_clicks", "picked.data", prevent_initial_call=True)
     def pick(_: Any, clicks: Any, picked: Any) -> Any:

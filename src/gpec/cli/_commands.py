@@ -55,11 +55,11 @@ def fit(
     run = CommandRun(model, options)
     with run.fitted(run.tables.read(background), out) as (g, _):
         g.save(out)
-    found = g.diagnostics_
-    points = f"{sum(found['boundary_points']):,} boundary points, " if found["boundary_points"] else ""
+    learned = g.diagnostics_
+    points = f"{sum(learned['boundary_points']):,} boundary points, " if learned["boundary_points"] else ""
     typer.echo(
-        f"Wrote {out}: mode {found['mode']}, {points}{len(g.X_explained_):,} explained rows, "
-        f"{found['model_rows']:,} model rows."
+        f"Wrote {out}: mode {learned['mode']}, {points}{len(g.X_explained_):,} explained rows, "
+        f"{learned['model_rows']:,} model rows."
     )
 
 

@@ -47,9 +47,9 @@ class Tables:
         table = read_table(path, index=self.index if labelled else None)
         if not labelled and self.index in table.columns:
             table = table.set_index(self.index)
-        there = [name for name in self.drop or [] if name in table.columns]
-        self._dropped.update(there)
-        table, left_out = match_columns(self.model, table.drop(columns=there), name=str(path))
+        dropped = [name for name in self.drop or [] if name in table.columns]
+        self._dropped.update(dropped)
+        table, left_out = match_columns(self.model, table.drop(columns=dropped), name=str(path))
         if left_out and left_out not in self._noted:
             self._noted.append(left_out)
             note(f"Left out columns that the model does not take: {', '.join(left_out)}.")

@@ -156,12 +156,12 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer needs it: with a parameter for each field of its parameter ``options``."""
     hints = get_type_hints(command, include_extras=True)
     kind = hints["options"]
-    own = [(name, each.default) for name, each in inspect.signature(command).parameters.items() if name != "options"]
+    args = [(name, each.default) for name, each in inspect.signature(command).parameters.items() if name != "options"]
     hints |= get_type_hints(kind, include_extras=True)
     options = [(field.name, field.default) for field in fields(kind)]
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
-        for name, default in own + options
+        for name, default in args + options
     ]
 
     @wraps(command)

@@ -123,40 +123,35 @@ def marker_of(column: pd.Series[Any]) -> str:
 def categorical_columns(columns: Sequence[Any], names: tuple[str, ...], chosen: Any, *, is_frame: bool) -> list[int]:
     """Indices of the categorical columns: those chosen, and in a DataFrame those that are not numbers."""
     automatic = [j for j, column in enumerate(columns) if is_frame and _is_category(column)]
+    named: list[int] = []
     if isinstance(chosen, str):
         if chosen != "auto":
             raise InputError(
                 f"categorical_features={chosen!r} is not 'auto', None or a list of columns; for one column write "
                 f"[{chosen!r}]."
             )
-        indices = automatic
-    elif chosen is None:
-        if automatic:
-            raise InputError(
-                f"X column '{names[automatic[0]]}' is not numeric but categorical_features=None; use 'auto' or name it."
-            )
-        indices = []
-    else:
+    elif chosen is not None:
         wanted = np.asarray(list(chosen), dtype=object)
-        if wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted):
-            named = [j for j, value in enumerate(wanted) if value]
-        else:
-            named = [column_of("categorical_features", value, names) for value in wanted]
-        for j in named:
-            if is_date(columns[j].dtype):
-                raise InputError(
-                    f"categorical_features has '{names[j]}', a column of dates, which are treated as numbers; leave it "
-                    "out, or convert it to text."
-                )
-        indices = sorted(set(named) | set(automatic))
-        automatic = sorted(set(automatic) - set(named))
-    for j in automatic:
+        is_mask = wanted.shape == (len(names),) and all(isinstance(value, (bool, np.bool_)) for value in wanted)
+        labels = np.flatnonzero(wanted) if is_mask else wanted
+        named = [column_of("categorical_features", label, names) for label in labels]
+    elif automatic:
+        raise InputError(
+            f"X column '{names[automatic[0]]}' is not numeric but categorical_features=None; use 'auto' or name it."
+        )
+    for j in named:
+        if is_date(columns[j].dtype):
+            raise InputError(
+                f"categorical_features has '{names[j]}', a column of dates, which are treated as numbers; leave it "
+                "out, or convert it to text."
+            )
+    for j in (j for j in automatic if j not in named):
         if columns[j].dtype == object and pd.api.types.infer_dtype(columns[j], skipna=True) in _DATES:
             raise InputError(
                 f"X column '{names[j]}' holds dates as Python objects; convert it to a column of dates with "
                 "pd.to_datetime or pd.to_timedelta, or name it in categorical_features."
             )
-    return indices
+    return sorted({*named, *automatic})
 
 
 def _is_category(column: pd.Series[Any]) -> bool:

@@ -77,14 +77,14 @@ def _ticks(column: Any, dtype: Any, column_name: str, name: str) -> IntArray:
         array = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     else:
         array = values.to_numpy()
-    own = array.astype(f"{dtype.kind}8[{_unit(dtype)}]")
-    lost = (own != array) & ~np.isnat(array)
+    in_unit = array.astype(f"{dtype.kind}8[{_unit(dtype)}]")
+    lost = (in_unit != array) & ~np.isnat(array)
     if lost.any():
         place = f" in row {int(lost.argmax())}"
         raise InputError(
             f"{where} has {array[lost][0]}{place}, which is finer than {dtype}, the type in fit; round it."
         ).at(place)
-    return np.ascontiguousarray(own).view(np.int64)
+    return np.ascontiguousarray(in_unit).view(np.int64)
 
 
 def _read(column: Any) -> pd.Series[Any]:

@@ -52,10 +52,10 @@ def _dtype_of(kind: dict[str, Any], categories: Any) -> Any:
 
 LABELS = Stored(lambda labels: labels, lambda labels, state: labels and tuple(map(_hashable, labels)))
 CATEGORIES = Stored(
-    lambda found: {j: _index_state(values) for j, values in found.items()},
-    lambda found, state: {int(j): _index_of(values, state["dtypes"][j]["values"]) for j, values in found.items()},
+    lambda known: {j: _index_state(values) for j, values in known.items()},
+    lambda known, state: {int(j): _index_of(values, state["dtypes"][j]["values"]) for j, values in known.items()},
 )
 DTYPES = Stored(
-    lambda found: {j: _dtype_state(dtype) for j, dtype in found.items()},
-    lambda found, state: {int(j): _dtype_of(kind, state["categories"].get(j)) for j, kind in found.items()},
+    lambda dtypes: {j: _dtype_state(dtype) for j, dtype in dtypes.items()},
+    lambda dtypes, state: {int(j): _dtype_of(kind, state["categories"].get(j)) for j, kind in dtypes.items()},
 )

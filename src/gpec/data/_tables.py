@@ -83,13 +83,13 @@ def read_table(X: Any, name: str, labels: tuple[Any, ...] | None = None) -> Tabl
 
 
 def _read_frame(X: pd.DataFrame, name: str) -> Table:
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j]
+    columns = tuple(X.iloc[:, j] for j in range(X.shape[1]))
+    for column in columns:
         if isinstance(column.dtype, pd.SparseDtype):
             raise ParameterTypeError(
-                f"{name} column '{X.columns[j]}' is sparse; pass a dense DataFrame: {name}.sparse.to_dense()."
+                f"{name} column '{column.name}' is sparse; pass a dense DataFrame: {name}.sparse.to_dense()."
             )
-    return Table(tuple(X.iloc[:, j] for j in range(X.shape[1])), tuple(X.columns), len(X))
+    return Table(columns, tuple(X.columns), len(X))
 
 
 def _one_row(X: pd.Series[Any], name: str, labels: tuple[Any, ...] | None) -> pd.DataFrame:

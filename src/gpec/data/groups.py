@@ -46,7 +46,7 @@ class Groups:
                 f"groups={groups!r} must be a dict of names and columns, such as {{'address': ['street', 'city']}}."
             )
         taken: dict[int, str] = {}
-        found: dict[int, tuple[str, IntArray]] = {}
+        by_first: dict[int, tuple[str, IntArray]] = {}
         for name, columns in groups.items():
             if isinstance(columns, str) or not isinstance(columns, Iterable):
                 raise ParameterTypeError(f"groups[{name!r}]={columns!r} must be a list of columns.")
@@ -60,10 +60,10 @@ class Groups:
                         "in one group only."
                     )
                 taken[j] = name
-            found[places[0]] = (str(name), np.array(places))
+            by_first[places[0]] = (str(name), np.array(places))
         for j in set(range(schema.n_features)) - set(taken):
-            found[j] = (schema.names[j], np.array([j]))
-        ordered = [found[j] for j in sorted(found)]
+            by_first[j] = (schema.names[j], np.array([j]))
+        ordered = [by_first[j] for j in sorted(by_first)]
         names = tuple(name for name, _ in ordered)
         for name in names:
             if names.count(name) > 1:
@@ -86,8 +86,8 @@ class Groups:
 
     def coordinates(self, schema: Schema) -> tuple[IntArray, ...]:
         """The columns of :meth:`Schema.embed` that belong to each group."""
-        own = schema.coordinates
-        return tuple(np.concatenate([own[j] for j in columns]) for columns in self.members)
+        of_columns = schema.coordinates
+        return tuple(np.concatenate([of_columns[j] for j in columns]) for columns in self.members)
 
     def data(self, Z: FloatArray, schema: Schema) -> Any:
         """The explained values, one column for each group: values, or for a group text such as "street=3, city=5"."""

@@ -95,11 +95,11 @@ class Rows:
 
 def concatenated(parts: Sequence[Any], *names: str) -> dict[str, Any]:
     """The arrays of several objects, by name; None for one that is missing in any of them."""
-    found: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for name in names:
         arrays = [getattr(part, name) for part in parts]
-        found[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
-    return found
+        joined[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+    return joined
 
 
 def evenly_spaced(n: int, most: int) -> IntArray:

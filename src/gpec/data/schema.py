@@ -161,16 +161,16 @@ class Schema:
         the centre of its column, with the distance ``gap`` in a separate coordinate.
         """
         self._refuse_new_missing(Z, name)
-        some, nullable = self.continuous, self._nullable_numbers
-        absent = np.isnan(Z[:, nullable])
+        numeric, can_miss = self.continuous, self._nullable_numbers
+        absent = np.isnan(Z[:, can_miss])
         filled = Z
         if absent.any():
             filled = Z.copy()
-            filled[:, nullable] = np.where(absent, self.home[nullable], Z[:, nullable])
+            filled[:, can_miss] = np.where(absent, self.home[can_miss], Z[:, can_miss])
         with np.errstate(over="ignore"):
-            values = (filled[:, some] if self.categories else filled) - self.center[some]
-            values /= self.scale[some]
-        parts = [values, absent * self.gap[nullable]]
+            values = (filled[:, numeric] if self.categories else filled) - self.center[numeric]
+            values /= self.scale[numeric]
+        parts = [values, absent * self.gap[can_miss]]
         for j in self.categorical:
             states = [Z[:, [j]] == np.arange(len(self.categories[j])), np.isnan(Z[:, [j]])[:, : int(self.missing[j])]]
             parts.append(np.hstack(states) * (self.scale[j] / np.sqrt(2.0)))

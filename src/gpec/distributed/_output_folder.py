@@ -82,20 +82,20 @@ def require_room(folder: Path, *, resume: bool, overwrite: bool) -> bool:
 def files_of(folder: Path) -> list[Path]:
     """The Parquet files in a folder and the folders in it, in the order of their names; links are followed."""
     seen: set[str] = set()
-    found = []
+    paths = []
     for root, folders, names in os.walk(folder, followlinks=True):
         if os.path.realpath(root) in seen:  # a link to a folder above it
             folders.clear()
             continue
         seen.add(os.path.realpath(root))
-        found += [Path(root, name) for name in names]
-    relative = (path.relative_to(folder) for path in found if path.suffix.lower() in _ENDINGS)
+        paths += [Path(root, name) for name in names]
+    relative = (path.relative_to(folder) for path in paths if path.suffix.lower() in _ENDINGS)
     return sorted(path for path in relative if not any(part.startswith((".", "_")) for part in path.parts))
 
 
 def fingerprints_of(folder: Path, names: list[Path]) -> dict[str, str]:
     """By name; from the size, the time and the footer, which lists the contents of each block."""
-    found = {}
+    fingerprints = {}
     for name in names:
         path = folder / name
         about = path.stat()
@@ -105,8 +105,8 @@ def fingerprints_of(folder: Path, names: list[Path]) -> dict[str, str]:
             if ending[4:] != b"PAR1":
                 raise CorruptFileError(f"{path} is not a complete Parquet file.")
             file.seek(max(0, about.st_size - 8 - int.from_bytes(ending[:4], "little")))
-            found[str(name)] = fingerprint(file.read(), about.st_size, about.st_mtime_ns)
-    return found
+            fingerprints[str(name)] = fingerprint(file.read(), about.st_size, about.st_mtime_ns)
+    return fingerprints
 
 
 def require_stamp(folder: Path, name: str, stamp: str) -> None:

@@ -43,11 +43,11 @@ def explain_rows(task: ExplainTask, rows: Any, labels: Any, partition: Partition
     if task.errors == "raise":
         raise _named(task, rows, labels, partition, wrong)
     parts, failed = [], 0
-    for part, found in _by_halves(task, rows, slice(0, len(rows)), wrong):
-        if isinstance(found, Explanation):
-            parts.append(layout.of(found, labels[part]))
+    for part, outcome in _by_halves(task, rows, slice(0, len(rows)), wrong):
+        if isinstance(outcome, Explanation):
+            parts.append(layout.of(outcome, labels[part]))
         else:
-            parts.append(layout.of_failed(labels[part], _line(found)))
+            parts.append(layout.of_failed(labels[part], _line(outcome)))
             failed += part.stop - part.start
     return layout.joined(parts, labels), failed
 
@@ -62,11 +62,11 @@ def _by_halves(
         return
     for half in (slice(part.start, part.start + n // 2), slice(part.start + n // 2, part.stop)):
         try:
-            found = task.explain(_some(rows, half))
+            explanation = task.explain(_some(rows, half))
         except _BY_ROWS as wrong:
             yield from _by_halves(task, rows, half, wrong)
         else:
-            yield half, found
+            yield half, explanation
 
 
 def _named(task: ExplainTask, rows: Any, labels: Any, partition: Partition, error: GPECError) -> GPECError:

@@ -113,10 +113,10 @@ class ExplainTask:
         """Explain rows with the GPEC of this process."""
         g = self.payload.open()["GPEC"]
         with one_at_a_time(self._alone(g)):
-            found: Explanation = g.explain(
+            explanation: Explanation = g.explain(
                 rows, attribution=self.attribution, confidence_level=self.confidence_level, keep_similar=False
             )
-        return found
+        return explanation
 
     def model_still_answers(self) -> bool:
         """Whether the model still gives the answers of ``fit``; if so, the rows are at fault."""

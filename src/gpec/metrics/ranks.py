@@ -52,10 +52,10 @@ def rank_correlation(
     >>> rank_correlation(width, error, by_feature=True)
     array([ 1., -1., nan])
     """
-    given, found = rows_first(uncertainty=renamed_said(uncertainty, said), actual=actual)
-    w = check_weights(weights, (len(given),))
-    columns = zip(given.reshape(len(w), -1).T, found.reshape(len(w), -1).T, strict=True)
-    result = np.array([_spearman(a, b, w) for a, b in columns]).reshape(given.shape[1:])
+    predicted, observed = rows_first(uncertainty=renamed_said(uncertainty, said), actual=actual)
+    w = check_weights(weights, (len(predicted),))
+    columns = zip(predicted.reshape(len(w), -1).T, observed.reshape(len(w), -1).T, strict=True)
+    result = np.array([_spearman(a, b, w) for a, b in columns]).reshape(predicted.shape[1:])
     if by_feature and result.ndim:
         return result
     return float(mean_of_defined(result, np.ones_like(result)))

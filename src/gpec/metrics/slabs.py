@@ -198,7 +198,7 @@ def _worst(lines: _Lines, hits: FloatArray, known: _Slab) -> _Slab:
         weight = lines.before[line, end] - lines.before[line, start]
         coverage = (hit[line, end] - hit[line, start]) / weight
         first, last = lines.places[line, [start, end - 1]]
-        found = _Slab(float(coverage), float(weight), int(line), float(first), float(last))
-        if not found.is_worse_than(known):
+        candidate = _Slab(float(coverage), float(weight), int(line), float(first), float(last))
+        if not candidate.is_worse_than(known):
             return known
-        known = found
+        known = candidate

@@ -90,41 +90,36 @@ class Answers:
         """Answers to rows; those that are not known are asked by ``ask``, given the positions of ``size`` of them."""
         keys = [_digest(content) for content in contents_of(Z)]
         with self._lock:
-            found = {} if self._ignored else {key: self._kept[key] for key in {*keys} & self._kept.keys()}
+            known = {} if self._ignored else {key: self._kept[key] for key in {*keys} & self._kept.keys()}
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
-            if key not in found:
+            if key not in known:
                 first.setdefault(key, i)
         unknown = list(first.values())
 
-        failed: dict[int, Exception] = {}
-
-        def ask_batch(at: list[int]) -> dict[bytes, bytes]:
-            if failed:  # calls that are under way end, and their answers are kept
-                return {}
-            try:
-                scores = ask(np.array(at, dtype=np.int64))
-                new = {keys[i]: answer.tobytes() for i, answer in zip(at, scores, strict=True)}
-                self._add(new, keep=True)
-            except Exception as error:
-                failed[at[0]] = error
-                return {}
-            return new
-
         batches = [unknown[start : start + size] for start in range(0, len(unknown), size)]
         n = effective_n_jobs((n_jobs or self.n_jobs) if len(batches) > 1 else 1)
-        most = BoundedSemaphore(n)
+        most, failed = BoundedSemaphore(n), dict[int, Exception]()
 
-        def ask_in_turn(at: list[int]) -> dict[bytes, bytes]:
+        def ask_batch(at: list[int]) -> dict[bytes, bytes]:
             with calling(most):
-                return ask_batch(at)
+                if failed:  # calls that are under way end, and their answers are kept
+                    return {}
+                try:
+                    scores = ask(np.array(at, dtype=np.int64))
+                    new = {keys[i]: answer.tobytes() for i, answer in zip(at, scores, strict=True)}
+                    self._add(new, keep=True)
+                except Exception as error:
+                    failed[at[0]] = error
+                    return {}
+                return new
 
         with on_threads(n if n == 1 else _WAITING * n, ahead=len(batches)) as mapped:
-            for new in mapped(ask_in_turn, batches):
-                found.update(new)
+            for new in mapped(ask_batch, batches):
+                known.update(new)
         if failed:
             raise failed[min(failed)]
-        return _numbers([found[key] for key in keys], len(Z))
+        return _numbers([known[key] for key in keys], len(Z))
 
     def of_call(self, Z: FloatArray, ask: Callable[[], FloatArray], slow: Callable[[], bool]) -> FloatArray:
         """Answers to the rows of one call, kept if the model is ``slow``."""

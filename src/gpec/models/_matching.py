@@ -117,14 +117,14 @@ def categories_of_xgboost(learner: dict[str, Any]) -> list[list[Any] | None]:
     """
     trees = learner["gradient_booster"]
     cache = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", [])
-    found: list[list[Any] | None] = []
+    categories: list[list[Any] | None] = []
     for column in cache:
         values, offsets = column["values"], column.get("offsets")
         if offsets is None:  # whole numbers
-            found.append(values)
+            categories.append(values)
         else:
-            found.append(_split(bytes(value % 256 for value in values), offsets) or None)
-    return found
+            categories.append(_split(bytes(value % 256 for value in values), offsets) or None)
+    return categories
 
 
 def as_xgboost_reads(categories: pd.Index) -> pd.Index:

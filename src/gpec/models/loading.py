@@ -166,14 +166,14 @@ def _unpickled(path: Path, trusted: bool) -> Any:
 def _import_object(text: str) -> Any:
     module, _, name = text.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the module's own code can raise anything, and call sys.exit
         reason = str(error) if isinstance(error, ImportError) else f"its module raised {type(error).__name__}: {error}"
         raise InputError(f"{text} cannot be imported: {' '.join(reason.split()).rstrip('.')}.") from error
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise InputError(f"The module {module} has no {name!r}.")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target

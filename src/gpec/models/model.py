@@ -108,8 +108,8 @@ class Model:
         wants_pandas = is_module(model) or is_booster(model, "xgboost") or is_booster(model, "lightgbm")
         self._table = schema.decode if wants_pandas else schema.for_model
         # LightGBM and CatBoost would take another order of columns for their own
-        own = labels_in_order(model, schema.labels)
-        self._order = own if own and tuple(own) != schema.labels and len(own) == schema.n_features else None
+        order = labels_in_order(model, schema.labels)
+        self._order = order if order and tuple(order) != schema.labels and len(order) == schema.n_features else None
         self._count: Counter[str] = Counter()  # of calls, rows in them, nanoseconds
         self.n_classes: int | None = None
         self._n_columns: int | None = None
@@ -175,8 +175,8 @@ class Model:
         """Names of the classes: the ``classes_`` of the model or of the object whose method it is, else 0, 1, ..."""
         count = self.n_classes or 0
         owner = getattr(self.user_model, "__self__", None)
-        own = getattr(self.user_model, "classes_", getattr(owner, "classes_", None))
-        return np.asarray(own) if own is not None and np.shape(own) == (count,) else np.arange(count)
+        names = getattr(self.user_model, "classes_", getattr(owner, "classes_", None))
+        return np.asarray(names) if names is not None and np.shape(names) == (count,) else np.arange(count)
 
     @property
     def n_outputs(self) -> int:
@@ -269,8 +269,8 @@ class Model:
             return self._answers.of_rows(Z, lambda at: self._call(Z[at], at, len(Z)), size, 1 if one else None)
 
         def call(start: int) -> FloatArray:
-            some, at = Z[start : start + size], places[start : start + size]
-            return self._answers.of_call(some, lambda: self._call(some, at, len(Z)), self._is_slow)
+            block, at = Z[start : start + size], places[start : start + size]
+            return self._answers.of_call(block, lambda: self._call(block, at, len(Z)), self._is_slow)
 
         starts = range(0, len(Z), size)
         with on_threads(self._n_jobs) if len(starts) > 1 else nullcontext(map) as mapped:
@@ -447,9 +447,9 @@ class Model:
     def _require(self, good: BoolArray, output: FloatArray, at: IntArray, complaint: str, what: str = "") -> None:
         """Raise for the first number of the output that is not ``good``; ``what`` it is."""
         if not good.all():
-            found, column = np.argwhere(~good)[0].tolist()
-            row = int(at[found])
+            index, column = np.argwhere(~good)[0].tolist()
+            row = int(at[index])
             place = f" on call {self.n_calls}, row {row}"
             raise ModelOutputError(
-                f"The model returned {what}{output[found, column]:.6g}{place}{complaint}", (row, row)
+                f"The model returned {what}{output[index, column]:.6g}{place}{complaint}", (row, row)
             ).at(place)

@@ -75,8 +75,8 @@ def beeswarm(e: Explained, *, ax: Axes | None = None, max_features: int = 12, le
 
 
 def _note(shown: Explained, e: Explained) -> str:
-    found = [numbers_of(column)[0] for column in shown.data.T]
-    grey = any(numbers is None or np.isnan(numbers).any() for numbers in found)
+    columns = [numbers_of(column)[0] for column in shown.data.T]
+    grey = any(numbers is None or np.isnan(numbers).any() for numbers in columns)
     text = "; grey: text or missing" if grey else ""
     return f"{counted(len(e), 'row')}{shown_of(e, shown.shape[1])}{text}; faint: wide {promise_label(e)}"
 

@@ -189,8 +189,8 @@ def _draw_balls(ax: Axes, plane: Plane, centers: FloatArray, similarity: Any, le
     together = centers.shape[1] == 2
     for group in [centers] if together else centers[:, None]:
         across, up, cells = Plane(plane.columns, plane.axes, group[0]).grid(n_grid)
-        for found in similarity(group, cells).T:
-            x, y, surface = plane.contours(across, up, found.reshape(len(up), len(across)))
+        for to_center in similarity(group, cells).T:
+            x, y, surface = plane.contours(across, up, to_center.reshape(len(up), len(across)))
             if surface.max() < level:  # smaller than a cell: only its centre is drawn
                 continue
             ax.contourf(x, y, surface, levels=[level, np.inf], colors=[_BALL], alpha=0.35, zorder=1)

@@ -110,14 +110,14 @@ def heatmap(
     across, up, cells = plane.grid(n_grid)
     rows = schema.decode(cells)
     if callable(quantity):
-        found, bar = _numbers(quantity(rows), len(cells)), "uncertainty"
+        amounts, bar = _numbers(quantity(rows), len(cells)), "uncertainty"
     else:
         check_choice("quantity", quantity, get_args(Quantity))
         e = g.explain(rows, attribution=attribution, confidence_level=confidence_level)
         e = e[:, place, chosen] if several else e[:, place]
-        found = e.values if quantity == "value" else getattr(e, quantity)
+        amounts = e.values if quantity == "value" else getattr(e, quantity)
         bar = _bar_label(quantity, confidence_level, str(e.diagnostics.get("unit", "")))
-    surface = found.reshape(len(up), len(across))
+    surface = amounts.reshape(len(up), len(across))
     ax = new_axes(ax, (6.4, 4.8), framed=True)
     low, high = _color_limits(surface, color_limits, quantity == "value")
     colors = cmap or (DIVERGING if quantity == "value" else UNCERTAINTY)
@@ -147,10 +147,10 @@ def _usual(fitted: Any, place: int, output: int) -> tuple[int, int]:
     members = fitted.context.groups.members
     if fitted.context.schema.n_features <= 2 or len(members) == 1:
         return 0, 1
-    own = int(members[place][0])
+    first = int(members[place][0])
     size = np.abs(fitted.observations.attribution.values[:, :, output]).mean(axis=0)
     size[place] = -1.0
-    return own, int(members[int(size.argmax())][0])
+    return first, int(members[int(size.argmax())][0])
 
 
 def _middle(schema: Any, rows: FloatArray) -> FloatArray:
@@ -160,8 +160,8 @@ def _middle(schema: Any, rows: FloatArray) -> FloatArray:
     return np.asarray(rows[int(away.argmin())])
 
 
-def _numbers(found: Any, n: int) -> FloatArray:
-    surface = check_finite_array("what quantity returned", found)
+def _numbers(answer: Any, n: int) -> FloatArray:
+    surface = check_finite_array("what quantity returned", answer)
     if surface.shape != (n,):
         raise InputError(f"quantity returned the shape {surface.shape}; it must give one number for each of {n} rows.")
     return surface

@@ -142,12 +142,12 @@ def _number_axis(numbers: FloatArray, values: FloatArray, *, dates: bool) -> _Ax
 def _ticks(low: float, high: float, dates: bool) -> tuple[list[float], list[str]]:
     """Positions and labels of the ticks."""
     days: Any = mdates.num2date  # untyped
-    found: Any = [low]
+    candidates: Any = [low]
     if low < high and dates:
-        found = mdates.AutoDateLocator(maxticks=6).tick_values(*days([low, high]))  # type: ignore[no-untyped-call]
+        candidates = mdates.AutoDateLocator(maxticks=6).tick_values(*days([low, high]))  # type: ignore[no-untyped-call]
     elif low < high:
-        found = MaxNLocator(6).tick_values(low, high)
-    ticks = [float(tick) for tick in found if low <= tick <= high]
+        candidates = MaxNLocator(6).tick_values(low, high)
+    ticks = [float(tick) for tick in candidates if low <= tick <= high]
     return ticks, [day.strftime("%Y-%m-%d") for day in days(ticks)] if dates else [value_text(tick) for tick in ticks]
 
 

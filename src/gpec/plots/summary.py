@@ -94,8 +94,8 @@ def _of_output(e: Explained, output: str | int | None) -> Explained:
 
 def _half_width(e: Explained, sizes: FloatArray) -> FloatArray:
     """Half-width of the interval of the mean size, for each feature; variances of classes add."""
-    own = np.sqrt(((e.width / 2.0) ** 2).reshape(*e.shape[:2], -1).sum(axis=2))
-    return half_width_of_mean(sizes, own, e.confidence_level)
+    half_widths = np.sqrt(((e.width / 2.0) ** 2).reshape(*e.shape[:2], -1).sum(axis=2))
+    return half_width_of_mean(sizes, half_widths, e.confidence_level)
 
 
 def _stack(ax: Axes, mean: FloatArray, place: Any, names: list[str], legend: bool) -> None:

@@ -166,12 +166,12 @@ def _labels(e: Explained, shown: IntArray) -> list[str]:
 
 def columns_of(data: npt.NDArray[Any]) -> list[dict[str, Any]]:
     """The values of each feature as texts, None if missing; and whether they are numbers."""
-    found = []
+    columns = []
     for column in data.T:
         missing = is_missing(column)
         texts = [None if gone else value_text(value) for value, gone in zip(column, missing, strict=True)]
-        found.append({"number": all(map(_is_number, column[~missing])), "texts": texts})
-    return found
+        columns.append({"number": all(map(_is_number, column[~missing])), "texts": texts})
+    return columns
 
 
 def _is_number(value: Any) -> bool:

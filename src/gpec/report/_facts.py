@@ -29,7 +29,7 @@ def facts_of(e: Explained, learned: dict[str, Any]) -> list[tuple[str, str]]:
         ("Levels", ", ".join(value_text(level) for level in learned.get("levels", ()))),
         ("Left-out rows predicted, R\N{SUPERSCRIPT TWO}", learned.get("left_out_R2")),
     ]
-    found = [
+    facts = [
         ("Model", str(settings.get("model", "")).strip("<>")),
         ("Explainer", str(settings.get("explainer", "")).strip("<>")),
         ("Explained classes" if several else "Explained class", ", ".join(outputs_of(e))),
@@ -45,7 +45,7 @@ def facts_of(e: Explained, learned: dict[str, Any]) -> list[tuple[str, str]]:
         ("Seed", about.get("seed")),
         ("gpec version", about.get("version")),
     ]
-    return [(name, _text(value)) for name, value in found if value not in (None, "", "auto")]
+    return [(name, _text(value)) for name, value in facts if value not in (None, "", "auto")]
 
 
 def settings_of(e: Explained) -> list[tuple[str, str]]:

@@ -137,9 +137,9 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
             require_memory(path, values * _VALUE, max_bytes)
             document = json.loads(text)
             _require(set(document) == {"kind", "tree", "arrays"}, "its header lacks a part")
-            found = document["kind"]
-            if found != kind:
-                raise OtherKindError(f"{path} holds a saved {str(found)[:60]}, not a saved {kind}.")
+            stored = document["kind"]
+            if stored != kind:
+                raise OtherKindError(f"{path} holds a saved {str(stored)[:60]}, not a saved {kind}.")
             entries = [_Entry(*line) for line in document["arrays"]]
             for entry in entries:
                 entry.check()
@@ -210,7 +210,7 @@ def _references(tree: Any, level: int = 0) -> Iterator[int]:
 def _read_arrays(file: BinaryIO, entries: list[_Entry]) -> list[Any]:
     """The arrays and long lists; not more is unpacked than the entries state."""
     unpacker = zlib.decompressobj()
-    found = []
+    values = []
     for entry in entries:
         content = np.empty(entry.n_bytes, dtype=np.uint8)
         at = 0
@@ -220,10 +220,10 @@ def _read_arrays(file: BinaryIO, entries: list[_Entry]) -> list[Any]:
             _require(piece or (packed and not unpacker.eof), "the arrays end too early")
             content[at : at + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
             at += len(piece)
-        found.append(_values_of(entry, content))
+        values.append(_values_of(entry, content))
     more = unpacker.decompress(unpacker.unconsumed_tail or file.read(_PIECE), 1)
     _require(unpacker.eof and not (more or unpacker.unused_data or file.read(1)), "there is more than it states")
-    return found
+    return values
 
 
 def _values_of(entry: _Entry, content: np.ndarray[Any, Any]) -> Any:

@@ -132,10 +132,10 @@ def on_threads(n_jobs: int | None, *, ahead: int | None = None) -> Iterator[Mapp
         yield mapped
 
 
-def _result_or_raise(found: Any, error: BaseException | None) -> Any:
+def _result_or_raise(result: Any, error: BaseException | None) -> Any:
     if error is not None:
         raise error
-    return found
+    return result
 
 
 def on_cluster(
@@ -157,8 +157,8 @@ def on_cluster(
         future = None
         try:
             future = client.submit(_run_on_worker, sent, part, alone, pure=False)
-            found: T = watch.result(future)
-            return found
+            result: T = watch.result(future)
+            return result
         except ClusterError as error:
             error.add_note("fit(..., checkpoint=path) stores finished blocks, and a second call resumes from them.")
             raise
@@ -196,8 +196,8 @@ class Lazy(Generic[S, T]):
     def __get__(self, one: S, owner: type | None = None) -> T:
         if one is None:  # accessed on the class
             return self  # type: ignore[return-value]
-        found: T = vars(one).setdefault(self._name, self._compute(one))
-        return found
+        value: T = vars(one).setdefault(self._name, self._compute(one))
+        return value
 
 
 def in_tiles(part: slice) -> IntArray:

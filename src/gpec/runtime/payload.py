@@ -51,8 +51,8 @@ class Payload:
     def open(self) -> dict[str, Any]:
         """The objects, which must not be changed."""
         with _UNPICKLING:
-            found: dict[str, Any] = _loaded(self.content)
-            return found
+            objects: dict[str, Any] = _loaded(self.content)
+            return objects
 
 
 @lru_cache(maxsize=2)
@@ -152,12 +152,12 @@ def _require_package(client: Any) -> None:
     """
     with ThreadPoolExecutor(1) as executor:
         scheduler = executor.submit(client.run_on_scheduler, _worker_version)
-        found = client.run(_worker_version, on_error="return")
+        versions = client.run(_worker_version, on_error="return")
         try:
-            found["the scheduler"] = scheduler.result()
+            versions["the scheduler"] = scheduler.result()
         except ImportError as error:
-            found["the scheduler"] = error
-    for name, version in found.items():
+            versions["the scheduler"] = error
+    for name, version in versions.items():
         if version != __version__ and not isinstance(version, OSError):  # OSError: the worker has just died
             problem = f"cannot use gpec ({version})" if isinstance(version, Exception) else f"has gpec {version}"
             process = name if name == "the scheduler" else f"the worker {name}"

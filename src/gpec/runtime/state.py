@@ -136,8 +136,8 @@ def from_state(cls: type[T], state: Any, where: str | None = None, **given: Any)
     CorruptFileError
         If a field is missing, unknown, or not as declared; the message names it.
     """
-    found: T = _read_object(cls, state, _Place(where or cls.__name__, given=given))
-    return found
+    result: T = _read_object(cls, state, _Place(where or cls.__name__, given=given))
+    return result
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,12 @@ def read_attributes(declared: Mapping[str, Any], state: dict[str, Any], where: s
     CorruptFileError
         If one is not as declared.
     """
-    place, found = _Place(where, given={}), {}
+    place, values = _Place(where, given={}), {}
     for name, value in state.items():
         number = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
         other: Any = FloatArray if number else float if isinstance(value, float) else Any
-        found[name] = _read(declared.get(name, other), (), value, place.at(name), state)
-    return found
+        values[name] = _read(declared.get(name, other), (), value, place.at(name), state)
+    return values
 
 
 def _unmarked(kind: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -219,13 +219,13 @@ def _read_object(cls: Any, state: Any, place: _Place) -> Any:
         place.given[name] = _read(*declared[name], state[name], place.at(name), state)
         if name == "axes":
             place = replace(place, axes=place.given[name])
-    found = cls(**{name: place.given[name] for name in declared if name in place.given})
-    if hasattr(found, "check_state"):
+    instance = cls(**{name: place.given[name] for name in declared if name in place.given})
+    if hasattr(instance, "check_state"):
         try:
-            found.check_state()
+            instance.check_state()
         except ValueError as error:
             raise place.error(str(error)) from error
-    return found
+    return instance
 
 
 def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place, state: Any) -> Any:
@@ -239,21 +239,21 @@ def _read(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place, state: A
         return None
     stored, words, limits, shape = (_find(of, marks) for of in (Stored, OneOf, Limits, Shape))
     try:
-        found: Any = _read_kind(kind, marks, value, place) if stored is None else stored.read(value, state)
+        result: Any = _read_kind(kind, marks, value, place) if stored is None else stored.read(value, state)
     except CorruptFileError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise place.error(f"cannot be read: {error!r}") from error
-    is_array = isinstance(found, np.ndarray)
-    if words is not None and isinstance(found, str):
-        place.require(found in words.words, found, f"one of {', '.join(map(repr, words.words))}")
-    if limits is not None and not isinstance(found, tuple) and not limits.hold(found):
-        seen = f"from {found.min():g} to {found.max():g}" if is_array else found
+    is_array = isinstance(result, np.ndarray)
+    if words is not None and isinstance(result, str):
+        place.require(result in words.words, result, f"one of {', '.join(map(repr, words.words))}")
+    if limits is not None and not isinstance(result, tuple) and not limits.hold(result):
+        seen = f"from {result.min():g} to {result.max():g}" if is_array else result
         raise place.error(f"is {seen}, but must be {limits}")
     if shape is not None:
-        length = (len(found),) if isinstance(found, (list, tuple)) else ()
-        place.check_shape(found.shape if is_array else length, shape.names)
-    return found
+        length = (len(result),) if isinstance(result, (list, tuple)) else ()
+        place.check_shape(result.shape if is_array else length, shape.names)
+    return result
 
 
 def _read_kind(kind: Any, marks: tuple[Any, ...], value: Any, place: _Place) -> Any:
