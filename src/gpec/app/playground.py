@@ -15,8 +15,6 @@ from gpec.app._drawing import colour_top, draw_surface
 from gpec.app._requests import callback, distinct, number_in, one_of, pair, taking_turns, triggered, whole
 from gpec.app._surface import ALIKE, MOST_ADDED, PAPER, SIMILAR, Reading, Surface, reading_at, surface_of
 
-__all__ = ["connect", "layout"]
-
 BALL, ADD = "ball", "add"
 _INTRODUCTION = (
     "A model divides the map into two classes along the white line. An explainer gives each feature an attribution: "

@@ -12,8 +12,6 @@ from gpec.app._files import LARGEST_UPLOAD, FileCache, OpenFile
 from gpec.app._requests import callback, distinct, one_of, taking_turns, text, triggered, whole
 from gpec.app._rows import MOST_COMPARED, ORDERS, PAGE, rows_table, selected_rows, side_by_side
 
-__all__ = ["connect", "layout"]
-
 _LONGEST_SEARCH = 200  # characters
 _LONGEST_NAME = 255
 _MOST = 10**9  # rows

@@ -19,8 +19,6 @@ from gpec.runtime.progress import progress_bar
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["AdversarialSampler"]
-
 _FIRST_ROWS = 20  # for the first call of a model, which gives the number of classes
 # The paper's list, without 0 (no attack) and the radius it names twice.
 _RADII = (2e-4, 5e-4, 8e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 1e-2, 1e-1, 3e-1, 5e-1, 1.0)

@@ -19,8 +19,6 @@ from gpec.runtime.randomness import make_seed, stream
 from gpec.runtime.state import MAY_BE_MISSING, Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LEAST_POINTS", "AttackReport", "BoundarySample", "Sampler", "join", "require_every_class"]
-
 LEAST_POINTS = 10
 _CHECKED_POINTS = 100
 # Distance from a point at which its classes are checked, in lengths of its bracket. In a bracket this short, a model in

@@ -22,8 +22,6 @@ from gpec.runtime.progress import progress_bar
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["BisectionSampler", "box_rows", "jittered_rows", "refuse_values"]
-
 _LEAST_PAIRS = 64
 _MAX_EMPTY_ROUNDS = 5
 _BOX_ROUNDS = 20

@@ -17,8 +17,6 @@ from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
-__all__ = ["LevelSetSampler"]
-
 _CONSTANT = 1e-12  # relative to their size: smaller differences are rounding
 
 

@@ -70,6 +70,12 @@ class CommandRun:
             "random_state": o.seed,
         }
 
+    @property
+    def _execution(self) -> dict[str, Any]:
+        """How the run is done; the fit is identified without these."""
+        o = self.options
+        return {"batch_size": o.batch_size, "n_jobs": o.jobs, "progress": "auto" if o.progress is None else o.progress}
+
     @contextmanager
     def fitted(
         self, source: pd.DataFrame | Path, out: Path, explained: pd.DataFrame | None = None
@@ -140,7 +146,7 @@ class CommandRun:
             g = self._loaded(source)
         else:
             chosen = self.options.explainer or usual_explainer(self.model, source)
-            g = self._tuned(GPEC(self.model, **{**self._parameters, "explainer": chosen}))
+            g = GPEC(self.model, **{**self._parameters, **self._execution, "explainer": chosen})
         if not _has_work(folder):
             self._tell_cost(g, {"fit: total": source, "calibrate": rows, "explain": explained})
         if not isinstance(source, Path):
@@ -167,13 +173,8 @@ class CommandRun:
             typer.confirm("Go on?", abort=True, err=True)
 
     def _loaded(self, path: Path) -> GPEC:
-        return self._tuned(GPEC.load(path, model=self.model, explainer=self.options.explainer))
-
-    def _tuned(self, g: GPEC) -> GPEC:
-        progress = "auto" if self.options.progress is None else self.options.progress
-        o = self.options
-        tuned: GPEC = g.set_params(batch_size=o.batch_size, n_jobs=o.jobs, progress=progress)
-        return tuned
+        g: GPEC = GPEC.load(path, model=self.model, explainer=self.options.explainer).set_params(**self._execution)
+        return g
 
 
 @contextmanager

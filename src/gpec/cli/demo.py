@@ -17,8 +17,6 @@ from gpec.estimator import GPEC
 from gpec.explanation import Explanation
 from gpec.typing import FloatArray
 
-__all__ = ["run"]
-
 _TOP = 4
 
 

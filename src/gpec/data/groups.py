@@ -14,8 +14,6 @@ from gpec.data.schema import Schema
 from gpec.errors import InputError, ParameterTypeError
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Groups"]
-
 
 @dataclass(frozen=True, eq=False)
 class Groups:

@@ -10,8 +10,6 @@ import pandas as pd
 from gpec._validation import check_installed
 from gpec.errors import CorruptFileError, InputError, MissingExtraError
 
-__all__ = ["read_table"]
-
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 _PARQUET = (".parquet", ".pq")

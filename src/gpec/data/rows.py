@@ -13,8 +13,6 @@ from gpec.data._output_kind import Classification, OutputKind
 from gpec.errors import InputError
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["Rows", "concatenated", "evenly_spaced"]
-
 _BY_ROW = ("embedded", "encoded", "outputs", "effects")
 
 

@@ -36,8 +36,6 @@ from gpec.errors import InputError
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Schema"]
-
 # Larger coordinates would make squared distances overflow.
 _LARGEST = 1e151
 # The largest distance of a missing number from the centre of its column, in standard deviations.

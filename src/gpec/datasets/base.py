@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from gpec.typing import IntArray
 
-__all__ = ["Dataset", "stratified_split"]
-
 _TEST_SHARE = 0.2
 
 

@@ -20,8 +20,6 @@ from gpec.errors import InputError
 from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["CurveModel", "absolute_boundary", "cosine_boundary", "linear_boundary"]
-
 _INNERMOST = 20 / ((5e6 + 1) * np.pi)  # within it the paper's curve is 0; there cos(10 / x) is 0, too
 _REACH = 10.0  # rows are uniform over [-10, 10]^2, as in the paper
 

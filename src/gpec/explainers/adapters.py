@@ -21,15 +21,6 @@ from gpec.explainers.base import Explainer
 from gpec.models import Model, labels_in_order
 from gpec.typing import FloatArray
 
-__all__ = [
-    "CallableExplainer",
-    "Precomputed",
-    "ShapAdapter",
-    "ShapKernel",
-    "for_each_row",
-    "preserved_numpy_seed",
-]
-
 
 @dataclass(eq=False, repr=False)
 class CallableExplainer(Explainer):

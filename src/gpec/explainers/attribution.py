@@ -15,8 +15,6 @@ from gpec.models import Model
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
-__all__ = ["Attribution", "check_attribution"]
-
 _LARGEST = 1e151  # squares of larger attributions would overflow
 
 

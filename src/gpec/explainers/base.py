@@ -25,8 +25,6 @@ from gpec.runtime.blocks import Execution, on_cluster
 from gpec.runtime.randomness import derived_seed, make_seed
 from gpec.typing import FloatArray
 
-__all__ = ["Attribution", "Explainer", "check_attribution", "row_seed"]
-
 _STEP = 1.5  # between numbers of samples
 _MODEL_ROWS_AT_ONCE = 262_144  # in one block: enough for full batches, and few enough for several threads
 

@@ -23,8 +23,6 @@ from gpec.models import Model
 from gpec.models._torch import as_tensor, evaluation_mode
 from gpec.typing import FloatArray
 
-__all__ = ["CaptumAdapter"]
-
 
 @dataclass(frozen=True)
 class _Method:

@@ -28,8 +28,6 @@ from gpec.runtime.randomness import stream
 from gpec.runtime.state import Limits, Shape, from_state, to_state
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["CXPlain"]
-
 _NUMBERS_AT_ONCE = 4_000_000  # in one array: 32 MB
 _MOST_PATCHES = 64
 _LEAST_PROBABILITY = 1e-9

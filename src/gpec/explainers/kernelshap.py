@@ -21,8 +21,6 @@ from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["KernelShap"]
-
 _AUTO = 512
 _RUNS = 100  # that a budget is to buy, with the fewest samples
 _FEWEST_BACKGROUND = 5  # rows, within a budget

@@ -15,8 +15,6 @@ from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
-__all__ = ["BayesLime", "BayesShap", "Lime"]
-
 
 @dataclass(eq=False, repr=False)
 class BayesLime(LimeRegression, BayesRegression):

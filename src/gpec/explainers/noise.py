@@ -14,8 +14,6 @@ from gpec.explainers.base import Explainer
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
-__all__ = ["RESAMPLED", "check_noise", "check_noise_shape", "n_runs", "noise_variance", "observe"]
-
 RESAMPLED = ("resample", "resample-paper")
 _NAMES = ("auto", *RESAMPLED, "none")
 

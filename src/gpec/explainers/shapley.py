@@ -17,8 +17,6 @@ from gpec.models import Model
 from gpec.runtime.randomness import stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["ExactShapley", "ShapleySampling"]
-
 _MOST_FEATURES = 16  # 65,536 coalitions with each background row
 _FEWEST_REFERENCES = 16  # with fewer, their variance would be a poor estimate
 

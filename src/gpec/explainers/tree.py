@@ -20,8 +20,6 @@ from gpec.explainers.base import Explainer
 from gpec.models import Model, labels_in_order
 from gpec.typing import FloatArray
 
-__all__ = ["TreeShap"]
-
 _UNITS = {"auto": "as the trees add up", "identity": "probability", "logit": "log-odds"}  # before it has a model
 _CHECKED_ROWS = 20
 _TOLERANCE = 1e-4  # libraries add up in single precision

@@ -20,8 +20,6 @@ from gpec.runtime.randomness import make_seed, stream
 from gpec.runtime.state import NOT_STORED, Limits, Shape, Stored
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["GeodesicGraph"]
-
 # Up to this many points, distances of all pairs; for more points, distances from this many landmarks.
 _AUTO_LANDMARKS = 1_250
 _COINCIDING = 1e-9  # of the spread: distinct sampled points are at least a thousand times further apart

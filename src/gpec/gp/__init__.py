@@ -1,7 +1,7 @@
 """Gaussian process regression of attributions, one feature at a time."""
 
+from gpec.gp._reml import LEAST_NUGGET as NOISE_FLOOR
 from gpec.gp.conditioning import make_posterior
-from gpec.gp.evidence import LEAST_NUGGET as NOISE_FLOOR
 from gpec.gp.evidence import Parameters, fit_parameters, fixed_parameters
 from gpec.gp.learning import learn_kernel
 from gpec.gp.lowrank import LowRankPosterior

@@ -21,7 +21,8 @@ from scipy.spatial.distance import squareform
 
 from gpec.gp._gram import Gram
 from gpec.gp._linalg import FlatMean, Kronecker, Spectral
-from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
+from gpec.gp._reml import LEAST_NUGGET
+from gpec.gp.evidence import LARGEST_NOISE, Parameters
 from gpec.typing import FloatArray, IntArray
 
 _MOST_PARTITIONS = 12

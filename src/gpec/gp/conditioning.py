@@ -15,8 +15,6 @@ from gpec.kernels import Kernel
 from gpec.runtime.randomness import derived_seed, stream
 from gpec.typing import FloatArray
 
-__all__ = ["LARGEST_RANK", "make_posterior"]
-
 LARGEST_RANK = 4_096
 _DENSE_ROWS = 3_000  # explained rows up to which the posterior is dense
 _NUMBERS = 1.5e8  # in the factors that are kept for all features and outputs: 1.2 GB

@@ -30,15 +30,6 @@ from gpec.gp._reml import LEAST_NUGGET, EqualNoiseREML, VaryingNoiseREML
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
-__all__ = [
-    "LARGEST_NOISE",
-    "LEAST_NUGGET",
-    "Parameters",
-    "fit_parameters",
-    "fixed_parameters",
-    "spread_of",
-]
-
 # Noise of more than this many times the scale hides everything; the bound prevents overflow.
 LARGEST_NOISE = 1e100
 _LEAST_SPREAD = 1e-152  # its square does not underflow

@@ -25,8 +25,6 @@ from gpec.kernels import Kernel, Matern
 from gpec.kernels.weg import settle
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Objective", "each_feature", "learn_kernel", "moves"]
-
 # Free parameters -> the deviance, and its gradient, or zeros with gradient=False.
 Objective = Callable[..., tuple[float, FloatArray]]
 

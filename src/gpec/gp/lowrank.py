@@ -24,8 +24,6 @@ from gpec.gp.posterior import Conditioned, Posterior, independent
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["LowRankPosterior"]
-
 _BLOCK = 1_024
 
 

@@ -23,11 +23,10 @@ from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
 from gpec.gp._gram import Covariances, CrossCovariance, Gram, cross_covariances, feature_grams
 from gpec.gp._linalg import Cholesky, Covariance, FlatMean, Spectral, VarianceFactor
-from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
+from gpec.gp._reml import LEAST_NUGGET
+from gpec.gp.evidence import LARGEST_NOISE, Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
-
-__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "PairPosterior", "Posterior", "Prediction", "independent"]
 
 JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)

@@ -22,8 +22,6 @@ from gpec.runtime.randomness import stream
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["TaskPosterior", "Tasks", "check_task_kernel", "make_task_posterior", "require_one_kernel"]
-
 _MOST_ROWS = 5_000
 _EVIDENCE_ROWS = 1_000
 _LARGEST = 6_000  # rows times features whose noise varies over the rows: their matrices take 0.6 GB

@@ -16,8 +16,6 @@ from gpec.errors import InputError
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
-__all__ = ["Calibration", "ConformityScores", "rows_needed"]
-
 _NOTHING = 1e-6  # a score below it is rounding
 
 

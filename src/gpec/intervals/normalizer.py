@@ -17,8 +17,6 @@ from gpec.intervals.conformal import ConformityScores
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["ResidualNormalizer"]
-
 _TREES = 100
 _LEAST_ROWS = 40
 _LEAST_IN_LEAF = 5

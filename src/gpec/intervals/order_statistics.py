@@ -22,8 +22,6 @@ from gpec.intervals.rules import IntervalRule
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
-__all__ = ["AllExplained", "BoundsOnly", "draws_needed", "require_enough_draws"]
-
 _ROUNDING = 1e-9
 
 

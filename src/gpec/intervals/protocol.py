@@ -10,8 +10,6 @@ import numpy.typing as npt
 from gpec.intervals.rules import IntervalRule
 from gpec.typing import FloatArray
 
-__all__ = ["Explained", "Fitted"]
-
 
 class Explained(Protocol):
     """The parts of an explanation that readers use; :class:`gpec.Explanation` describes each."""

@@ -15,8 +15,6 @@ from gpec.intervals.conformal import ConformityScores, rows_needed
 from gpec.runtime.state import Limits, Shape, Tagged
 from gpec.typing import FloatArray
 
-__all__ = ["IntervalRule", "Latent", "SimilarRows", "Value"]
-
 _BISECTIONS = 60
 _USUAL = 0.95  # the level at which certainties agree with the intervals
 _EACH = "holds for each feature, not for all at once"

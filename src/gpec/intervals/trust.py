@@ -15,19 +15,6 @@ from gpec.intervals.protocol import Explained
 from gpec.runtime.randomness import stream
 from gpec.typing import FloatArray
 
-__all__ = [
-    "SHOWN_WORDS",
-    "SIGN_LEVELS",
-    "SIGN_WORDS",
-    "firm_share",
-    "firmness",
-    "half_width_of_mean",
-    "rank_certainty",
-    "shown_words",
-    "sign_certainty",
-    "trust_words",
-]
-
 Words = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
 
 SIGN_LEVELS = {"firm": 0.95, "likely": 0.80}  # of the interval that lies on one side of zero

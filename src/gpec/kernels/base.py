@@ -23,8 +23,6 @@ from gpec.kernels._sklearn import SklearnAdapter
 from gpec.runtime.state import Limits, read_attributes
 from gpec.typing import FloatArray
 
-__all__ = ["POSITIVE", "Cross", "Crosses", "Kernel", "Pullback"]
-
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
 # The same for several features, one after the other.

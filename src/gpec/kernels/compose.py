@@ -16,8 +16,6 @@ from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import POSITIVE, Cross, Kernel
 from gpec.typing import FloatArray
 
-__all__ = ["Product", "Scaled", "Sum"]
-
 _FACTORS = (1e-4, 1e4)
 
 

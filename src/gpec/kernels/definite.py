@@ -28,8 +28,6 @@ from gpec.geometry import GeodesicGraph
 from gpec.runtime.blocks import one_blas_thread
 from gpec.typing import FloatArray
 
-__all__ = ["PositiveDefiniteRange", "positive_definite_range"]
-
 _MOST_POINTS = 2_500
 _FEW = 300
 _PER_OCTAVE = 8  # values of lam that are tried between one and its double

@@ -19,8 +19,6 @@ from gpec.kernels.compose import Composed
 from gpec.runtime.state import Shape
 from gpec.typing import FloatArray
 
-__all__ = ["Between", "Distance", "Effect", "Output", "Own", "PointDistance", "Rest"]
-
 # The feature that is explained, or None for the whole row -> squared distances before the length.
 ByFeature = Callable[[int | None], FloatArray]
 # Squared distances between two arrays of points: ``squares`` or ``pairs``.

@@ -25,8 +25,6 @@ from gpec.kernels.compose import Composed
 from gpec.kernels.distances import Between, ByFeature, Distance, Own, Rest, gradient_of, gram_of, matern
 from gpec.typing import FloatArray
 
-__all__ = ["Matern"]
-
 _STORED = 2**22  # squared distances of a term, all features together
 
 

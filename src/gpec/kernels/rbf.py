@@ -15,8 +15,6 @@ from gpec.geometry import GeodesicGraph
 from gpec.kernels.base import POSITIVE, Cross, Kernel
 from gpec.typing import FloatArray
 
-__all__ = ["RBF"]
-
 _ROWS_FOR_LENGTHSCALE = 500
 _SEARCHED = (1e-2, 1e2)  # in units of the median distance
 

@@ -31,8 +31,6 @@ from gpec.kernels.base import POSITIVE, Cross, Kernel, symmetric
 from gpec.runtime.state import Limits, Shape
 from gpec.typing import FloatArray
 
-__all__ = ["EG", "WEG", "Learned", "settle"]
-
 _BLOCK = 512
 _ROWS_FOR_RHO = 200
 _REACH = 30.0  # learned parameters lie at most this many times above or below what "auto" chooses

@@ -12,8 +12,6 @@ from gpec.errors import InputError
 from gpec.metrics._arrays import check_weights, mean_of_defined, renamed_said, rows_first
 from gpec.typing import FloatArray
 
-__all__ = ["rank_correlation", "rank_stability"]
-
 
 def rank_correlation(
     uncertainty: Any = None, actual: Any = None, *, by_feature: bool = False, weights: Any = None, said: Any = None

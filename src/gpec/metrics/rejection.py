@@ -10,8 +10,6 @@ import numpy as np
 from gpec.metrics._arrays import check_weights, renamed_said, same_shape
 from gpec.typing import FloatArray
 
-__all__ = ["RejectionCurve", "rejection_curve"]
-
 
 @dataclass(frozen=True, eq=False)
 class RejectionCurve:

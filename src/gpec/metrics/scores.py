@@ -11,8 +11,6 @@ from gpec._validation import check_level
 from gpec.errors import InputError
 from gpec.metrics._arrays import same_shape, weighted_mean
 
-__all__ = ["coverage", "crps", "interval_score", "mean_width", "nlpd"]
-
 
 def coverage(truth: Any, lower: Any, upper: Any, weights: Any = None) -> float:
     """Share of true values that lie between their bounds, ends included.

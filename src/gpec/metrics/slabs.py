@@ -19,8 +19,6 @@ from gpec.metrics._arrays import check_weights, rows_first
 from gpec.runtime.randomness import make_seed, stream
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["worst_slab_coverage"]
-
 _BLOCK = 2**20  # projections that are held at once
 _ROUNDING = 1e-12  # coverages and weights that differ by less are equal
 _ABOVE = 1e-9  # far more than rounding, far less than a coverage that matters

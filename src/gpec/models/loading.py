@@ -16,8 +16,6 @@ from gpec.errors import CorruptFileError, GPECError, InputError
 from gpec.models._onnx import OnnxModel
 from gpec.models._remote import RemoteModel
 
-__all__ = ["load_model"]
-
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _TORCH = (".pt", ".pt2", ".pth")
 _SETTING = re.compile(rb"(\[\w+:.*\])?")  # of LightGBM, a line each

@@ -37,8 +37,6 @@ from gpec.runtime.blocks import on_threads
 from gpec.runtime.checkpoint import BlockCache
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Model"]
-
 _BATCH_ROWS = 16_384
 # Rounding of a float32 softmax can leave [0, 1] by this much.
 _RANGE_SLACK = 1e-6

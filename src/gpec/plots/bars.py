@@ -10,8 +10,6 @@ from gpec.intervals.protocol import Explained
 from gpec.plots._feature_axes import bar, feature_axes, firmness_legend, names_and_values, shown_of, whiskers, zero_line
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 
-__all__ = ["bars"]
-
 
 def bars(e: Explained, *, ax: Axes | None = None, max_features: int = 8, legend: bool = True) -> Axes:
     """Draw the largest attributions of one row with their intervals.

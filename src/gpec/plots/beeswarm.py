@@ -19,8 +19,6 @@ from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, label, largest,
 from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
 
-__all__ = ["beeswarm"]
-
 _FAINTEST = 0.18
 
 

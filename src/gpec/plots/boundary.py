@@ -23,8 +23,6 @@ from gpec.plots._plane import Plane, choose_columns, choose_output, position_of,
 from gpec.plots._style import new_axes, plain
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["boundary"]
-
 _BALL, _PATH = PALETTE[4], PALETTE[1]
 
 

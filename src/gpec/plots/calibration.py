@@ -17,8 +17,6 @@ from gpec.plots._plane import choose_output
 from gpec.plots._style import label, look, new_axes, require_axes
 from gpec.typing import FloatArray
 
-__all__ = ["calibration"]
-
 _LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
 _ROUNDING = 1e-9
 _BAND = 0.95  # of draws lie inside the band

@@ -18,8 +18,6 @@ from gpec.plots._plane import Plane, choose_columns, choose_output, one_row, pos
 from gpec.plots._style import label, new_axes, plain
 from gpec.typing import FloatArray
 
-__all__ = ["heatmap"]
-
 _MOST_POINTS = 2_000  # boundary points drawn
 
 Quantity = Literal["width", "std", "value", "model_variance", "noise_variance"]

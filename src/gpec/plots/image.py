@@ -18,8 +18,6 @@ from gpec.plots._plane import choose_output
 from gpec.plots._style import label, plain, require_axes, unit_label
 from gpec.typing import FloatArray
 
-__all__ = ["image"]
-
 _INCHES = 2.6  # of a panel
 
 

@@ -15,8 +15,6 @@ from gpec.plots._plane import title_over_legend
 from gpec.plots._style import label, look, new_axes
 from gpec.typing import FloatArray
 
-__all__ = ["rejection"]
-
 _FINE = 400  # points of a curve
 _STEADY = 0.95  # share rejected up to which the whole curve is visible
 

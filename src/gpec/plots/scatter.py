@@ -18,8 +18,6 @@ from gpec.plots._style import axis_note, color_bar, label, largest, new_axes, pr
 from gpec.plots._values import MANY, dot_size, numbers_of, spread
 from gpec.typing import FloatArray
 
-__all__ = ["scatter"]
-
 _CATEGORIES = 12
 _SIDE = 0.14  # of the range, between the smallest number and the missing values
 

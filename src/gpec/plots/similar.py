@@ -19,8 +19,6 @@ from gpec.plots._feature_axes import feature_axes, legend_below, names_and_value
 from gpec.plots._style import LOW_TO_HIGH, axis_note, color_bar, largest, promise_label, require_axes, unit_label
 from gpec.typing import BoolArray, FloatArray
 
-__all__ = ["similar"]
-
 
 def similar(
     e: Explained, others: Explained, *, ax: Axes | None = None, max_features: int = 8, legend: bool = True

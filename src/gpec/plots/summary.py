@@ -18,8 +18,6 @@ from gpec.plots._feature_axes import feature_axes, legend_below, shown_of, whisk
 from gpec.plots._style import axis_note, label, largest, require_axes, unit_label
 from gpec.typing import FloatArray
 
-__all__ = ["summary"]
-
 _CLASSES = 6  # drawn separately when stacked; the others are joined
 _HATCHES = (None, "///", None, "\\\\\\", None, "...")
 

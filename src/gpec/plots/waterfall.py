@@ -16,8 +16,6 @@ from gpec.plots._feature_axes import bar, feature_axes, firmness_legend, names_a
 from gpec.plots._style import axis_note, largest, promise_label, require_axes, unit_label
 from gpec.typing import IntArray
 
-__all__ = ["waterfall"]
-
 _ROUNDING = 1e-9  # of levels
 _ALIKE = 0.005  # of the answer or the largest step: tolerated gap between the sum and the model's answer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.pool import ThreadPool
@@ -74,22 +74,21 @@ def run_blocks(
     size: int,
     *,
     n_jobs: int | None = None,
-    what: str | None = None,
+    what: str = "",
     progress: Literal["auto"] | bool = False,
 ) -> Iterator[T]:
     """``work`` for each block of at most ``size`` of ``n`` rows, in order; threads share memory.
 
-    If ``what`` is given, a progress bar of this name is shown.
+    ``what`` is the name of the progress bar.
     """
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     with (
         one_blas_thread(),
-        nullcontext() if what is None else progress_bar(len(blocks), what, progress) as bar,
+        progress_bar(len(blocks), what, progress) as bar,
         on_threads(n_jobs) as mapped,
     ):
         for result in mapped(work, blocks):
-            if bar is not None:
-                bar.update()
+            bar.update()
             yield result
 
 

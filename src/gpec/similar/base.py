@@ -13,8 +13,6 @@ from gpec.data import Schema
 from gpec.runtime.state import Tagged
 from gpec.typing import FloatArray
 
-__all__ = ["Similar", "SimilaritySampler", "listed", "uniform"]
-
 
 class SimilaritySampler(Tagged, ABC, tag="kind"):
     """Gives the similar rows of any row; made by :meth:`Similar.learn` and immutable.

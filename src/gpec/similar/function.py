@@ -15,8 +15,6 @@ from gpec.runtime.state import NOT_STORED, Limits
 from gpec.similar.base import Similar, SimilaritySampler
 from gpec.typing import FloatArray
 
-__all__ = ["FunctionOfRows", "SimilarFunction"]
-
 _TRIED_ROWS = 3  # on which the function is tested in learn
 
 

@@ -24,8 +24,6 @@ from gpec.runtime.state import Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import FloatArray, IntArray
 
-__all__ = ["MeasurementError"]
-
 _EVEN_DRAWS, _INDEPENDENT_DRAWS = 16, 39
 
 

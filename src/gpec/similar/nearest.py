@@ -19,8 +19,6 @@ from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape
 from gpec.similar.base import Similar, SimilaritySampler, listed, uniform
 from gpec.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["NearestRows"]
-
 _LARGEST_POOL = 100_000
 _DRAWS = 1  # seed of the draws for switches and rounding, which depend on the rows' content alone
 _ROWS_AT_ONCE = 256
