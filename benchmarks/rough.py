@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpec
-from benchmarks._trust.case import KnownTruth, flat, pooled_r2, rank
+from benchmarks._trust.case import KnownTruth, changes_inside, flat, pooled_r2, rank
 from benchmarks._trust.kept import folder, once
 from benchmarks._trust.problems import CASES, problem
 from gpec.explainers import KernelShap
@@ -79,15 +79,15 @@ class RoughCase(KnownTruth):
     def quality(self, g):
         truth, test = self.truth, self.problem.test
         similar, value = g.explain(test), g.explain(test, attribution="posterior")
-        half = np.repeat(flat(similar.width)[:, None] / 2 + truth.rounding, truth.changes.shape[1], axis=1)
+        below, above = changes_inside(truth, similar)
         low, high = flat(value.lower) - truth.rounding, flat(value.upper) + truth.rounding
         some = truth.spread > 0
         changes, unit = truth.changes[:, :, some], truth.spread[some]
         return {
             "R2": pooled_r2(truth.values, flat(value.values)),
             "Spearman": rank(flat(similar.width), truth.size),
-            "score": float(interval_score(changes / unit, -half[:, :, some] / unit, half[:, :, some] / unit)),
-            "similar_rows": coverage(truth.changes, -half, half),
+            "score": float(interval_score(changes / unit, below[:, :, some] / unit, above[:, :, some] / unit)),
+            "similar_rows": coverage(truth.changes, below, above),
             "value": coverage(truth.values, low, high),
         }
 

@@ -163,13 +163,10 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def similar_figures(case: Case) -> dict[str, Any]:
-    truth, K = case.truth, case.truth.changes.shape[1]
-    changes = truth.changes
+    truth, changes = case.truth, case.truth.changes
 
     def figures(e: gpec.Explanation) -> dict[str, float]:
-        half = flat(e.width) / 2 + truth.rounding
-        bounds = (np.repeat(sign * half[:, None], K, axis=1) for sign in (-1, 1))
-        lower, upper = bounds
+        lower, upper = changes_inside(truth, e)
         by_feature = ((lower <= changes) & (changes <= upper)).mean(axis=(0, 1))
         return {
             "coverage": coverage(changes, lower, upper),
@@ -191,9 +188,16 @@ def similar_figures(case: Case) -> dict[str, Any]:
 
 def uncertain_coverage(case: Case) -> float:
     """Coverage of similar rows whose attribution is another one."""
-    changes, half = case.truth.changes, flat(case.similar.width)[:, None] / 2
+    changes, (lower, upper) = case.truth.changes, changes_inside(case.truth, case.similar)
     differs = changes != 0
-    return float((np.abs(changes) <= half)[differs].mean()) if differs.any() else 1.0
+    return float(((lower <= changes) & (changes <= upper))[differs].mean()) if differs.any() else 1.0
+
+
+def changes_inside(truth: Truth, e: gpec.Explanation) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest change of similar rows that an interval holds, as often as there are similar rows."""
+    values, K = flat(e.values), truth.changes.shape[1]
+    lower, upper = flat(e.lower) - values - truth.rounding, flat(e.upper) - values + truth.rounding
+    return np.repeat(lower[:, None], K, axis=1), np.repeat(upper[:, None], K, axis=1)
 
 
 def worst_slab(case: Case, truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:

@@ -20,7 +20,7 @@ from gpec.errors import CalibrationWarning, CorruptFileError, GPECError, InputEr
 from gpec.explanation import Explanation
 from gpec.gp.conditioning import LARGEST_RANK
 from gpec.pipeline.attributions import detect_sum, explain_sample
-from gpec.pipeline.calibration import calibrate_on, check_given, loo_calibrate
+from gpec.pipeline.calibration import calibrate_on, check_given, check_some_explained, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit_checkpoint, seed_of
 from gpec.pipeline.cost import cost_of_fitted, cost_of_unfitted
 from gpec.pipeline.effort import budget_left, calibration_effort, choose_effort, explanation_effort, n_pairs
@@ -30,7 +30,6 @@ from gpec.pipeline.explain import (
     make_explanation,
     open_checkpoint,
     row_labels,
-    similar_row_intervals,
     value_intervals,
     with_samples,
 )
@@ -48,7 +47,7 @@ from gpec.pipeline.sampling import (
     sample_rows_to_explain,
 )
 from gpec.pipeline.settings import Settings
-from gpec.pipeline.similar_rows import explained_intervals
+from gpec.pipeline.similar_rows import explained_intervals, similar_to_explain, some_explained_intervals
 from gpec.runtime import archive
 from gpec.runtime.checkpoint import read_notes
 from gpec.runtime.progress import Clock
@@ -382,6 +381,7 @@ class GPEC(BaseEstimator):
         *,
         attribution: Literal["explainer", "posterior"] = "explainer",
         confidence_level: float = 0.95,
+        n_similar_explained: int | None = None,
         keep_similar: bool = True,
         budget: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -399,8 +399,13 @@ class GPEC(BaseEstimator):
             are about *the value*: what the explainer would answer. ``e.statement()`` says it in full.
         confidence_level : float
             Level of the bounds.
+        n_similar_explained : int, optional
+            Of how many similar rows of each row the explainer is run: those that the Gaussian process knows least. The
+            others are predicted, also from these. Each further one makes intervals follow the row better. By default
+            all in mode "explain", and in mode "predict" as many as in :meth:`calibrate`, or none. With all of them
+            intervals are exact for each row, in both modes.
         keep_similar : bool
-            In mode "explain": keep the attributions of similar rows (``e.similar_values``), up to 512 MB of them.
+            Where all similar rows are explained: keep their attributions (``e.similar_values``), up to 512 MB of them.
             Without them bounds are known at this level, 95% and 80% only.
         budget : int, optional
             The most model rows that this call may use: if all samples would need more, rows are explained with fewer,
@@ -411,22 +416,24 @@ class GPEC(BaseEstimator):
             folder when the call has finished.
         """
         if is_dask(X):
-            lazy: Explanation = explain_lazily(self, X, attribution, confidence_level, checkpoint, budget)
+            lazy: Explanation = explain_lazily(
+                self, X, attribution, confidence_level, n_similar_explained, checkpoint, budget
+            )
             return lazy
         fitted = self._require_fitted()
         settings = Settings.of(self.get_params(deep=False))  # n_jobs and progress may have been set since fit
         check_choice("attribution", attribution, ("explainer", "posterior"))
         level = check_level(confidence_level)
         check_choice("keep_similar", keep_similar, (True, False))
-        fitted.require_level(attribution, level)
+        n_similar = similar_to_explain(fitted, attribution, level, n_similar_explained)
         Z, labels = fitted.encode(X), row_labels(X)
         n_samples = None
         if budget is not None:
             check_count("budget", budget)
-            n_samples = explanation_effort(fitted, Z, budget, attribution)
+            n_samples = explanation_effort(fitted, Z, budget, attribution, n_similar)
             fitted = with_samples(fitted, n_samples)
         clock, rows_before = Clock(), fitted.context.model.n_rows
-        model, more = fitted.context.model, {"the kind of attribution": str(attribution)}
+        model, more = fitted.context.model, {"what is explained": f"{attribution}, {n_similar} similar rows"}
         with (
             open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache,
             settings.asking(model, cache),
@@ -439,14 +446,14 @@ class GPEC(BaseEstimator):
                 rows = fitted.rows(Z, n_jobs=execution.n_jobs, outputs=fitted.similarity is not None)
                 if fitted.similarity is None:
                     found = latent_intervals(fitted, rows, answer, execution)
-                elif fitted.context.mode == "explain" and answer is not None:
+                elif answer is None:
+                    found = value_intervals(fitted, rows, execution)
+                elif n_similar == "all":
                     found = explained_intervals(
                         fitted, fitted.similarity, Z, answer, level, execution, keep=keep_similar
                     )
-                elif answer is None:
-                    found = value_intervals(fitted, rows, execution)
                 else:
-                    found = similar_row_intervals(fitted, fitted.similarity, rows, answer, execution)
+                    found = some_explained_intervals(fitted, fitted.similarity, rows, answer, n_similar, execution)
         diagnostics = {
             **{key: self.diagnostics_[key] for key in ("version", "seed", "mode", "noise", "unit", "settings")},
             "attribution": attribution,
@@ -460,7 +467,14 @@ class GPEC(BaseEstimator):
 
     __call__ = explain
 
-    def calibrate(self, X: Any, *, attributions: Any = None, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def calibrate(
+        self,
+        X: Any,
+        *,
+        attributions: Any = None,
+        n_similar_explained: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Calibrate the intervals on rows not used in ``fit``, so that their coverage is guaranteed.
 
         Each row is explained, and so is one row similar to it. Both promises are calibrated for each feature and output
@@ -474,6 +488,9 @@ class GPEC(BaseEstimator):
             hundred make intervals no wider than they need be. With a ``budget``, as many of them are used as it allows.
         attributions : array, optional
             Attributions of ``X`` computed elsewhere; they serve the promise of the value only.
+        n_similar_explained : int
+            Of how many similar rows of each row ``explain`` will run the explainer; so many, and one more, are
+            explained here.
         checkpoint : path, optional
             A folder in which blocks of rows are kept as they are done, as for :meth:`explain`.
         """
@@ -489,15 +506,18 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
         given = check_given(fitted, attributions, len(Z))
+        check_some_explained(fitted, n_similar_explained)
         n_samples, model, rows_before = None, fitted.context.model, fitted.context.model.n_rows
         if given is None and settings.budget is not None:
             begun = {} if checkpoint is None else read_notes(checkpoint)
-            Z, n_samples = calibration_effort(fitted, Z, settings.budget, begun)
-        notes = {"n_rows": len(Z), "n_samples": n_samples or 0}
+            Z, n_samples = calibration_effort(fitted, Z, settings.budget, begun, n_similar_explained)
+        notes = {"n_rows": len(Z), "n_samples": n_samples or 0, "n_similar_explained": n_similar_explained}
         with open_checkpoint(checkpoint, "calibrate", fitted, Z, notes=notes) as cache, settings.asking(model, cache):
             before = fitted.spent + (0 if cache is None else cache.counting(lambda: model.n_rows - rows_before))
             with model.at_most(budget_left(settings, fitted.spent)):  # what a stop has lost is asked for again
-                calibration = calibrate_on(with_samples(fitted, n_samples), Z, given, settings.execution(cache))
+                calibration = calibrate_on(
+                    with_samples(fitted, n_samples), Z, given, n_similar_explained, settings.execution(cache)
+                )
         spent = before + model.n_rows - rows_before
         self._fitted = replace(fitted, calibration=calibration, spent=spent)
         self.diagnostics_ = {**self.diagnostics_, "spent": spent}

@@ -148,7 +148,7 @@ class Explanation:
     def similar_values(self) -> FloatArray | None:
         """Attributions of the similar rows of each row, ``(n, K, d)`` or ``(n, K, d, c)``.
 
-        None unless they were explained (``mode="explain"``) and kept.
+        None unless all of them were explained, as in ``mode="explain"``, and kept.
         """
         similar: FloatArray | None = getattr(self.rule, "similar", None)
         return None if similar is None else np.moveaxis(similar, -1, 1 if "row" in self.axes else 0)

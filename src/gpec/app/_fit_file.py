@@ -46,12 +46,12 @@ def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
     if fitted.similarity is None:
         promises = ["This fit has the paper's intervals, which promise no coverage."]
     elif fitted.mode == "explain":
-        rule = AllExplained(nothing[..., :0], fitted.similarity.phrase, fitted.similarity.random)
-        promises = [rule.statement(_LEVEL)]
+        exact = AllExplained(nothing[..., :0], fitted.similarity.phrase, fitted.similarity.random)
+        promises = [exact.statement(_LEVEL)]
     else:
-        phrase = fitted.similarity.phrase
+        rule = SimilarRows(nothing, nothing, nothing, nothing, scores.similar, fitted.similarity.phrase)
         promises = [
-            f"With the explainer: {SimilarRows(nothing, nothing, scores.similar, phrase).statement(_LEVEL)}",
+            f"With the explainer: {rule.statement(_LEVEL)}",
             f"With the posterior: {Value(scores.value).statement(_LEVEL)}",
         ]
     return (

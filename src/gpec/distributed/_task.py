@@ -16,6 +16,7 @@ from gpec.errors import PosteriorWarning
 from gpec.explanation import Explanation
 from gpec.models._torch import is_module
 from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.similar_rows import similar_to_explain
 from gpec.runtime.payload import Payload, one_at_a_time
 
 
@@ -92,7 +93,7 @@ class ExplainTask:
         check_choice("attribution", attribution, ("explainer", "posterior"))
         check_choice("errors", errors, ("raise", "keep"))
         level = check_level(confidence_level)
-        fitted.require_level(attribution, level)
+        similar_to_explain(fitted, attribution, level, None)
         if attribution == "explainer":
             fitted.require_explainer()
         payload = _packed(g, fitted, attribution)

@@ -2,7 +2,9 @@
 
 A score says how far the truth lay from the value, in units of the predicted deviation. Of ``n`` scores of rows like the
 next one, the ``ceil((n + 1) level)``-th smallest is exceeded by the next score with probability at most ``1 - level``
-(split conformal prediction). Rows may have weights.
+(split conformal prediction). Rows may have weights. A row may have several scores, for some of its similar rows, with
+weights that add up to that of the row: then the share of a new row's similar rows beyond the quantile is at most
+``1 - level`` on average (conformal risk control).
 """
 
 from __future__ import annotations
@@ -42,24 +44,32 @@ class ConformityScores:
         Weight of each row.
     fresh : bool
         Whether the rows were not used in fit: only then is the guarantee exact.
+    per_row : int
+        How many scores each calibration row has; those of the first row first.
     """
 
     values: Annotated[FloatArray, Shape("n", "feature", "output"), Limits(least=0)]
     weights: Annotated[FloatArray, Shape("n"), Limits(least=0)]
     fresh: bool
+    per_row: Annotated[int, Limits(least=1)] = 1
 
     def check_state(self) -> None:
         """Raise a ValueError if there is no score; scores from a file are checked."""
-        if not self.weights.any():
-            raise ValueError("has no scores")
+        if not self.weights.any() or len(self.values) % self.per_row:
+            raise ValueError("has no scores, or not as many for each row")
 
     def __len__(self) -> int:
-        return len(self.values)
+        """The number of rows."""
+        return len(self.values) // self.per_row
+
+    @property
+    def _weight_of_row(self) -> float:
+        return float(self.weights.sum()) / len(self)
 
     def suffice(self, level: float) -> bool:
         """Whether there are enough rows for a quantile at this level."""
-        w = self.weights
-        return bool(level * (w.sum() + w.mean()) <= w.sum() * (1 + 1e-12))
+        whole = self.weights.sum()
+        return bool(level * (whole + self._weight_of_row) <= whole * (1 + 1e-12))
 
     def quantile(self, level: float) -> FloatArray:
         """The score that a new row exceeds with probability at most ``1 - level``, ``(d, c)``."""
@@ -83,23 +93,29 @@ class ConformityScores:
         order = np.argsort(self.values, axis=0, kind="stable")
         ranked = np.take_along_axis(self.values, order, axis=0)
         reached = np.take_along_axis(weights, order, axis=0).cumsum(axis=0)
-        needed = level * (reached[-1] + self.weights.mean()) * (1 - 1e-12)
-        place = np.minimum((reached < needed).sum(axis=0), len(self) - 1)
+        needed = level * (reached[-1] + self._weight_of_row) * (1 - 1e-12)
+        place = np.minimum((reached < needed).sum(axis=0), len(self.values) - 1)
         return np.asarray(np.take_along_axis(ranked, place[None], axis=0)[0])
 
     @property
     def highest_level(self) -> float:
         """The highest level for which there are enough rows."""
-        w = self.weights
-        return float(w.sum() / (w.sum() + w.mean())) * (1 - 1e-12)
+        whole = self.weights.sum()
+        return float(whole / (whole + self._weight_of_row)) * (1 - 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Conformity scores for both promises; None if there are none."""
+    """Conformity scores for both promises; None if there are none.
+
+    Those of similar rows hold for intervals made with ``n_similar_explained`` similar rows explained, whose squared
+    changes count for the others with the weight ``mixed``.
+    """
 
     similar: ConformityScores | None = None
     value: ConformityScores | None = None
+    n_similar_explained: Annotated[int, Limits(least=0)] = 0
+    mixed: Annotated[float, Limits(0, 1)] = 0.0
 
     def of(self, attribution: Literal["explainer", "posterior"]) -> ConformityScores | None:
         return self.similar if attribution == "explainer" else self.value

@@ -103,9 +103,9 @@ class Latent(IntervalRule):
 
 
 class _Calibrated(IntervalRule):
-    """Rules whose half-width is a quantile of conformity scores times the deviation.
+    """Rules whose half-widths are a multiple of predicted deviations: a quantile of conformity scores.
 
-    Without scores the half-width is that of the Gaussian process.
+    Without scores the multiple is that of the Gaussian process.
 
     ``scores`` have an axis of size 1 for the rows while the explanation has rows.
     """
@@ -114,23 +114,22 @@ class _Calibrated(IntervalRule):
     of_rows: bool
 
     @abstractmethod
-    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
-        """The half-width by the Gaussian process alone."""
+    def _uncalibrated(self, level: float) -> FloatArray:
+        """The multiple by the Gaussian process alone."""
 
-    def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        return _around(values, self.half_width(std, level))
-
-    def half_width(self, std: FloatArray, level: float) -> FloatArray:
-        """Half of the interval's width."""
+    def multiple(self, level: float) -> FloatArray:
+        """The half-widths in units of the predicted deviations."""
         if self.scores is None:
-            return self._uncalibrated(std, level)
+            return self._uncalibrated(level)
         if self.scores.suffice(level) or self.scores.fresh:  # with too few fresh rows, the quantile raises
-            return np.asarray(self._quantile(self.scores, level) * std)
+            return self._quantile(self.scores, level)
         # above the highest level of the scores: as much wider than the process's own interval as at that level
-        most = self.scores.highest_level
-        own = self._uncalibrated(std, most)
-        ratio = np.divide(self._quantile(self.scores, most) * std, own, out=np.ones_like(own), where=own > 0)
-        return self._uncalibrated(std, level) * np.maximum(ratio, 1.0)
+        return self._uncalibrated(level) * np.maximum(self._wider(self.scores.highest_level), 1.0)
+
+    def _wider(self, level: float) -> FloatArray:
+        """The half-widths over those of the Gaussian process alone; 1 where these are 0."""
+        multiple, own = self.multiple(level), self._uncalibrated(level)
+        return np.asarray(np.divide(multiple, own, out=np.ones_like(multiple + own), where=own > 0))
 
     def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
         found = scores.quantile(level)
@@ -165,7 +164,7 @@ class _Calibrated(IntervalRule):
         elif scores is not None:
             # the first axis of the scores are calibration rows; the explanation's axes without rows follow
             inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
-            scores = ConformityScores(scores.values[inner], scores.weights, scores.fresh)
+            scores = replace(scores, values=scores.values[inner])
         return super().select(cut)._replaced({"scores": scores, "of_rows": of_rows})
 
 
@@ -176,7 +175,10 @@ class SimilarRows(_Calibrated):
     Parameters
     ----------
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
-        Mean and deviation of the attribution of each similar row minus that of the row.
+        Mean and deviation of the attribution of each similar row minus that of the row; the deviation is 0 where it is
+        known.
+    below, above : arrays with the axes of the explanation
+        Typical change downwards and upwards: the interval reaches as many times as far.
     scores : ConformityScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str
@@ -184,10 +186,12 @@ class SimilarRows(_Calibrated):
     """
 
     promise = "similar rows"
-    arrays = ("offset", "deviation")
+    arrays = ("offset", "deviation", "below", "above")
 
     offset: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
     deviation: Annotated[FloatArray, Shape("row", "feature", "output", "K"), Limits(least=0)]
+    below: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)]
+    above: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)]
     scores: ConformityScores | None
     phrase: str
     of_rows: bool = field(default=True, kw_only=True)
@@ -197,8 +201,12 @@ class SimilarRows(_Calibrated):
         if self.offset.shape[-1] == 0:
             raise ValueError("has no similar rows")
 
-    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
-        return mixture_quantile(self.offset, self.deviation, level)
+    def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        multiple = self.multiple(level)
+        return np.asarray(values - multiple * self.below), np.asarray(values + multiple * self.above)
+
+    def _uncalibrated(self, level: float) -> FloatArray:
+        return mixture_quantile(self.offset, self.deviation, level, self.below, self.above)
 
     def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
         """At least 1, or the quantile of the scores that are not 0 if that is less.
@@ -214,13 +222,12 @@ class SimilarRows(_Calibrated):
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         usual = self._usual()
-        own = mixture_quantile(self.offset, self.deviation, usual)
-        wider = np.divide(self.half_width(std, usual), own, out=np.ones_like(own), where=own > 0)
-        further = wider
+        wider = further = self._wider(usual)
         if self.scores is not None:  # if most rows do not change, the predicted changes of the others are not narrowed
             few_change = super()._quantile(self.scores, usual) < self._least(self.scores, usual)
             further = np.where(few_change, np.maximum(wider, 1.0), wider)
-        return values[..., None] + further[..., None] * self.offset, wider[..., None] * self.deviation
+        further = np.where(self.deviation > 0, further[..., None], 1.0)  # what is known stays as it is
+        return values[..., None] + further * self.offset, wider[..., None] * self.deviation
 
     def statement(self, level: float) -> str:
         return (
@@ -238,12 +245,14 @@ class Value(_Calibrated):
     scores: ConformityScores | None
     of_rows: bool = field(default=True, kw_only=True)
 
-    def _uncalibrated(self, std: FloatArray, level: float) -> FloatArray:
-        return _normal(std, level)
+    def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+        return _around(values, self.multiple(level) * std)
+
+    def _uncalibrated(self, level: float) -> FloatArray:
+        return _normal(np.ones(()), level)
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-        usual = self._usual()
-        return values[..., None], self.half_width(std, usual)[..., None] / norm.isf((1 - usual) / 2)
+        return values[..., None], (self._wider(self._usual()) * std)[..., None]
 
     def statement(self, level: float) -> str:
         return (
@@ -252,17 +261,30 @@ class Value(_Calibrated):
         )
 
 
-def mixture_quantile(offset: FloatArray, deviation: FloatArray, level: float) -> FloatArray:
-    """The ``h`` for which ``|offset + deviation z|``, averaged over the last axis, is at most ``h`` at this level."""
-    most = np.abs(offset) + norm.isf((1 - level) / 2) * deviation
-    low, high = np.zeros(offset.shape[:-1]), most.max(axis=-1)
-    exact = deviation <= _LEAST_STD * np.maximum(high, np.finfo(float).tiny)[..., None]
+def mixture_quantile(
+    offset: FloatArray,
+    deviation: FloatArray,
+    level: float,
+    below: FloatArray | float = 1.0,
+    above: FloatArray | float = 1.0,
+) -> FloatArray:
+    """The least ``h`` for which ``offset + deviation z``, averaged over the last axis, lies between ``-h below`` and
+    ``h above`` at this level.
+    """
+    below, above = np.asarray(below)[..., None], np.asarray(above)[..., None]
+    far, z = np.abs(offset), norm.isf((1 - level) / 2)
+    side = np.minimum(below, above)
+    reach = np.divide(
+        far + z * deviation, side, out=np.zeros(np.broadcast_shapes(offset.shape, side.shape)), where=side > 0
+    )
+    low, high = np.zeros(offset.shape[:-1]), reach.max(axis=-1)
+    exact = deviation <= _LEAST_STD * np.maximum((far + z * deviation).max(axis=-1), np.finfo(float).tiny)[..., None]
     spread = np.where(exact, 1.0, deviation)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        h = middle[..., None]
-        inside = ndtr((h - offset) / spread) - ndtr((-h - offset) / spread)
-        share = np.where(exact, np.abs(offset) <= h, inside).mean(axis=-1)
+        up, down = middle[..., None] * above, -middle[..., None] * below
+        inside = ndtr((up - offset) / spread) - ndtr((down - offset) / spread)
+        share = np.where(exact, (down <= offset) & (offset <= up), inside).mean(axis=-1)
         enough = share >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(high)

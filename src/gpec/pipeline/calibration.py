@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpec._validation import check_finite_array
+from gpec._validation import check_count, check_finite_array
 from gpec.data import Rows
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
@@ -17,17 +17,22 @@ from gpec.intervals.conformal import Calibration, ConformityScores
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.pipeline.explain import explain_rows, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted
-from gpec.pipeline.prediction import left_out_values, predict_changes
-from gpec.pipeline.sampling import PAIRS, one_of_each
+from gpec.pipeline.prediction import SimilarExplained, left_out_values, predict_changes
+from gpec.pipeline.sampling import PAIRS, other_than
+from gpec.pipeline.similar_rows import explain_some_similar
 from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import derived_seed
 from gpec.typing import FloatArray
 
 _ROUNDING = 1e-9  # of the size of a row's attributions
+_MIXED = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7)  # weights to choose from
+_LEVEL = 0.95  # at which they are compared
 
 
-def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, execution: Execution) -> Calibration:
-    """Scores of fresh rows, each with one of its similar rows; with given attributions, of the value only."""
+def calibrate_on(
+    fitted: Fitted, Z: FloatArray, given: Attribution | None, n_similar_explained: int, execution: Execution
+) -> Calibration:
+    """Scores of fresh rows and of similar rows of theirs; with given attributions, of the value only."""
     if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
     seen = fitted.was_explained(Z)
@@ -38,19 +43,17 @@ def calibrate_on(fitted: Fitted, Z: FloatArray, given: Attribution | None, execu
             stacklevel=3,
         )
     answer = explain_rows(fitted, Z, execution) if given is None else given
-    weights = np.ones(len(Z))
-    fresh = not seen.any()
     rows = fitted.rows(Z, n_jobs=execution.n_jobs)
     found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.model_variance + found.noise_variance)
-    value = ConformityScores(_score(answer.values - found.shown.values, std, answer.values), weights, fresh)
+    fresh, weights = not seen.any(), np.ones(len(Z))
+    value = ConformityScores(_score(answer.values - found.shown.values, std, std, answer.values), weights, fresh)
     if given is not None:
         return replace(fitted.calibration, value=value)
     similar = fitted.similarity.rows(Z)
-    there = explain_rows(fitted, one_of_each(fitted.context.seed, similar), execution).values
-    return Calibration(
-        ConformityScores(_score_changes(fitted, rows, answer, similar, there, execution), weights, fresh), value
-    )
+    explained = explain_some_similar(fitted, rows, answer, similar, n_similar_explained, execution, one_more=True)
+    scores, mixed = _score_changes(fitted, rows, answer, similar, explained, weights, fresh, execution)
+    return Calibration(scores, value, n_similar_explained, mixed)
 
 
 def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None:
@@ -61,6 +64,16 @@ def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None
     context = fitted.context
     answer = check_attribution(Attribution(values), n, context.schema.n_features, context.model, given=True)
     return answer.add_groups(context.groups)
+
+
+def check_some_explained(fitted: Fitted, n: Any) -> None:
+    """Raise unless some of the similar rows are left to be predicted when ``n`` of them are explained."""
+    check_count("n_similar_explained", n, least=0)
+    if n and fitted.similarity is not None and n >= fitted.n_similar:
+        raise InputError(
+            f"n_similar_explained={n} explains all {fitted.n_similar} similar rows of each row, which needs no "
+            f"calibration; call explain with it, or calibrate with at most {fitted.n_similar - 1}."
+        )
 
 
 def loo_calibrate(fitted: Fitted, execution: Execution, n_pairs: int = PAIRS) -> Fitted:
@@ -74,20 +87,22 @@ def loo_calibrate(fitted: Fitted, execution: Execution, n_pairs: int = PAIRS) ->
         rows, seed = fitted.output_models[0].posterior.rows, derived_seed(fitted.context.seed, "difficulty")
         fitted = replace(fitted, normalizer=ResidualNormalizer.learn(rows, residual, std, seen.sample.weights, seed))
         residual, std = left_out_values(fitted)
-    scores = _score(residual[drawn], std[drawn], seen.attribution.values[drawn])
+    scores = _score(residual[drawn], std[drawn], std[drawn], seen.attribution.values[drawn])
     value, similar = ConformityScores(scores, seen.sample.weights[drawn], fresh=False), None
     if not seen.given and fitted.context.explainer is not None:
         there = seen.similar_values
         few = np.flatnonzero(drawn)[:n_pairs]
         nearby = similar_to.rows(seen.rows[few])
+        one = other_than(fitted.context.seed, np.empty((len(few), 0), dtype=np.int64), nearby.shape[1])
         if there is None or len(there) != len(few):
-            chosen = one_of_each(fitted.context.seed, nearby)
+            chosen = nearby[np.arange(len(few)), one[:, 0]]
             there = explain_rows(with_samples(fitted, seen.n_samples), chosen, execution).values
             fitted = replace(fitted, observations=replace(seen, similar_values=there))
         answer = Attribution(seen.attribution.values, seen.U, seen.attribution.base_values)
-        known = answer.map(lambda array: array[few])
-        changed = _score_changes(fitted, fitted.rows(seen.rows[few]), known, nearby, there, execution)
-        similar = ConformityScores(changed, seen.sample.weights[few], fresh=False)
+        known, rows = answer.map(lambda array: array[few]), fitted.rows(seen.rows[few])
+        explained = SimilarExplained(one, there[..., None])
+        weights = seen.sample.weights[few]
+        similar, _ = _score_changes(fitted, rows, known, nearby, explained, weights, False, execution)
     loo_r2 = _r_squared(residual[drawn], seen.attribution.values[drawn], seen.sample.weights[drawn])
     return replace(fitted, calibration=Calibration(similar, value), loo_r2=loo_r2)
 
@@ -99,18 +114,51 @@ def _r_squared(residual: FloatArray, values: FloatArray, weights: FloatArray) ->
 
 
 def _score_changes(
-    fitted: Fitted, rows: Rows, answer: Attribution, similar: FloatArray, there: FloatArray, execution: Execution
-) -> FloatArray:
-    """For each row, how much the attributions of one of its similar rows differ, over what was expected."""
-    expected = predict_changes(fitted, rows, answer, similar, execution).expected_square
-    return _score(there - answer.values, np.sqrt(expected), answer.values)
+    fitted: Fitted,
+    rows: Rows,
+    answer: Attribution,
+    similar: FloatArray,
+    explained: SimilarExplained,
+    weights: FloatArray,
+    fresh: bool,
+    execution: Execution,
+) -> tuple[ConformityScores, float]:
+    """How much attributions of similar rows differ, over what was expected, and the weight with which this is best.
+
+    The last explained row of each is not used to predict: it stands for all that are not explained.
+    """
+    m, K = explained.chosen.shape[1] - 1, similar.shape[1]
+    used = SimilarExplained(explained.chosen[:, :m], explained.values[..., :m]) if m else None
+    changes = predict_changes(fitted, rows, answer, similar, execution, used)
+    off = np.moveaxis(explained.values - answer.values[..., None], -1, 1)
+    of_row = np.array([*[1.0 / K] * m, (K - m) / K])
+    found = {}
+    for mixed in _MIXED if m > 1 else (0.0,):
+        below, above = (np.broadcast_to(size[:, None], off.shape) for size in changes.sizes(mixed))
+        score = _score(off, below, above, np.broadcast_to(answer.values[:, None], off.shape), axis=2)
+        score, shared = score.reshape(-1, *score.shape[2:]), np.outer(weights, of_row).ravel()
+        scores = ConformityScores(score, shared, fresh, m + 1)
+        found[mixed] = _interval_score(scores, off, below, above) if m > 1 else 0.0, scores
+    best = min(found, key=lambda mixed: found[mixed][0])
+    return found[best][1], best
 
 
-def _score(off: FloatArray, std: FloatArray, values: FloatArray) -> FloatArray:
-    """``|off| / std``; where no change at all is expected, 0 if there is none but rounding."""
-    off = np.abs(off)
-    rounding = _ROUNDING * np.abs(values).max(axis=1, keepdims=True)
+def _interval_score(scores: ConformityScores, off: FloatArray, below: FloatArray, above: FloatArray) -> float:
+    """Width and misses of the intervals that the scores give, in units of each feature's typical change."""
+    level = min(_LEVEL, scores.highest_level)
+    multiple, weights = scores.quantile(level), scores.weights.reshape(*off.shape[:2], 1, 1)
+    beyond = np.maximum(np.maximum(off - multiple * above, -off - multiple * below), 0.0)
+    each = multiple * (below + above) + 2.0 / (1.0 - level) * beyond
+    typical = np.sqrt(np.average(off**2, axis=(0, 1), weights=np.broadcast_to(weights, off.shape)))
+    mean = np.average(each, axis=(0, 1), weights=np.broadcast_to(weights, off.shape))
+    return float(np.divide(mean, typical, out=np.zeros_like(mean), where=typical > 0).mean())
+
+
+def _score(off: FloatArray, below: FloatArray, above: FloatArray, values: FloatArray, axis: int = 1) -> FloatArray:
+    """``off`` over the size expected on its side; where no change is expected, 0 if there is none but rounding."""
+    size, off = np.where(off < 0, below, above), np.abs(off)
+    rounding = _ROUNDING * np.abs(values).max(axis=axis, keepdims=True)
     certain = np.where(off > rounding, np.finfo(np.float64).max, 0.0)
     with np.errstate(over="ignore"):
-        score = np.divide(off, std, out=certain, where=std > 0)
+        score = np.divide(off, size, out=certain, where=size > 0)
     return np.asarray(np.minimum(score, np.finfo(np.float64).max))

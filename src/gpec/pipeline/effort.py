@@ -352,7 +352,7 @@ def budget_left(settings: Settings, spent: float) -> float:
 
 
 def calibration_effort(
-    fitted: Fitted, Z: FloatArray, budget: int, begun: dict[str, Any]
+    fitted: Fitted, Z: FloatArray, budget: int, begun: dict[str, Any], n_similar_explained: int
 ) -> tuple[FloatArray, int | None]:
     """The rows of ``Z`` to calibrate on and the samples of each, with what ``fit`` has left of a budget.
 
@@ -364,7 +364,7 @@ def calibration_effort(
         return Z[np.sort(order[: begun["n_rows"]])], begun["n_samples"] or None
     least, left, prices = min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent, {}
     for n, explainer in _bound_with(fitted).items():
-        prices[n] = _prices_of_pairs(fitted, explainer, Z[order], budget)
+        prices[n] = _prices_of_pairs(fitted, explainer, Z[order], budget, n_similar_explained)
         if n is None and prices[n][-1] <= left:
             return Z, None
     n_samples = fitted.observations.n_samples
@@ -379,16 +379,21 @@ def calibration_effort(
 
 
 def explanation_effort(
-    fitted: Fitted, Z: FloatArray, budget: int, attribution: Literal["explainer", "posterior"]
+    fitted: Fitted,
+    Z: FloatArray,
+    budget: int,
+    attribution: Literal["explainer", "posterior"],
+    n_similar: int | Literal["all"],
 ) -> int | None:
     """The most samples with which rows can be explained within a budget of model rows; None: the explainer's own."""
     nearby = None if attribution == "posterior" else fitted.similarity
     K = 0 if nearby is None else nearby.rows(Z[:1]).shape[1]
-    others, found = len(Z) * (1 + K) * fitted.context.rows_for_kernel, dict[int | None, float]()
+    times = 1 + (K if n_similar == "all" else n_similar)
+    others = len(Z) * (1 + K) * fitted.context.rows_for_kernel * (2 if 1 < times <= K else 1)
+    found = dict[int | None, float]()
     if attribution == "posterior":
         found[None] = float(others)
     else:
-        times = 1 + K if fitted.context.mode == "explain" else 1
         for n, explainer in _bound_with(fitted).items():
             found[n] = float(others + times * most_rows(explainer, Z, budget).sum())
     enough = [n for n, needed in found.items() if needed <= budget]
@@ -405,13 +410,18 @@ def _bound_with(fitted: Fitted) -> dict[int | None, Explainer]:
     return {**{n: explainer.with_samples(n) for n in sorted(cast(set[int], usual))}, None: explainer}
 
 
-def _prices_of_pairs(fitted: Fitted, explainer: Explainer, Z: FloatArray, budget: int) -> FloatArray:
-    """Model rows to explain the first 1, 2, ... rows and one row similar to each, at most."""
+def _prices_of_pairs(fitted: Fitted, explainer: Explainer, Z: FloatArray, budget: int, m: int) -> FloatArray:
+    """Model rows to explain the first 1, 2, ... rows and ``m + 1`` rows similar to each, at most."""
     nearby, r = fitted.similarity, fitted.context.rows_for_kernel
     each = most_rows(explainer, Z, budget) + r
     if nearby is not None:
         similar = nearby.rows(Z)
-        each = (
-            each + most_rows(explainer, one_of_each(fitted.context.seed, similar), budget) + r * (1 + similar.shape[1])
-        )
+        n, K, d = similar.shape
+        if m:
+            there = np.sort(most_rows(explainer, similar.reshape(-1, d), budget).reshape(n, K))[:, K - m - 1 :].sum(
+                axis=1
+            )
+        else:
+            there = most_rows(explainer, one_of_each(fitted.context.seed, similar), budget)
+        each = each + there + r * (1 + K) * (2 if m else 1)
     return np.cumsum(each)

@@ -19,14 +19,13 @@ from gpec.errors import CorruptFileError, InputError, NumericalError, PosteriorW
 from gpec.explainers import Attribution, Explainer
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
-from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value
+from gpec.intervals.rules import IntervalRule, Latent, Value
 from gpec.pipeline.attributions import run_explainer
 from gpec.pipeline.fitted import Fitted
-from gpec.pipeline.prediction import predict_changes, predict_values
+from gpec.pipeline.prediction import predict_values
 from gpec.runtime.blocks import Execution, in_tiles
 from gpec.runtime.checkpoint import BlockCache
 from gpec.runtime.fingerprint import fingerprint
-from gpec.similar import SimilaritySampler
 from gpec.typing import FloatArray
 
 _BLOCK = 512
@@ -155,17 +154,6 @@ class Intervals:
     noise_variance: FloatArray
     rule: IntervalRule
     n_clamped: int = 0
-
-
-def similar_row_intervals(
-    fitted: Fitted, nearby: SimilaritySampler, rows: Rows, answer: Attribution, execution: Execution
-) -> Intervals:
-    """The explainer's answers, with the change to be expected among similar rows."""
-    changes = predict_changes(fitted, rows, answer, nearby.rows(rows.encoded), execution)
-    square = changes.expected_square
-    rule = SimilarRows(changes.offset, changes.deviation, fitted.calibration.similar, nearby.phrase)
-    of_model = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
-    return Intervals(answer, of_model, changes.noise_variance, rule)
 
 
 def value_intervals(fitted: Fitted, rows: Rows, execution: Execution) -> Intervals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from gpec.gp.posterior import JITTER
 from gpec.gp.tasks import TaskPosterior, Tasks
 from gpec.intervals.conformal import Calibration
 from gpec.intervals.normalizer import ResidualNormalizer
-from gpec.intervals.order_statistics import require_enough_draws
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
@@ -213,14 +212,10 @@ class Fitted(Learned):
             raise InputError(f"There is no explainer; pass one to GPEC or load{other}.")
         return self.context.explainer
 
-    def require_level(self, attribution: Literal["explainer", "posterior"], level: float) -> None:
-        """Raise unless there are intervals of this kind at this level."""
-        if attribution == "posterior":
-            self.require_prediction("attribution='posterior'")
-        if self.context.mode == "predict":
-            self.calibration.require_enough_calibration_rows(attribution, level)
-        elif self.similarity is not None and self.similarity.random:
-            require_enough_draws(self.similarity.rows(self.pool[:1]).shape[1], level)
+    @property
+    def n_similar(self) -> int:
+        """The number of rows similar to each row."""
+        return 0 if self.similarity is None else int(self.similarity.rows(self.pool[:1]).shape[1])
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -6,21 +6,23 @@ covariance, ``g`` the nugget and ``u`` the explainer's variance (all in squared 
 
     mean m(x') + C(x', x) (y - m(x)) / c,      variance C(x', x') + g + u - C(x', x)^2 / c.
 
-A row that was explained in ``fit`` is among the explained rows already; there ``y`` tells nothing more. Where the
-attributions of a row add up to the model's answer, the sum at ``x'`` is known, too: with variances ``v_f`` and ``r``
-what the sum lacks, the mean of feature ``f`` moves by ``r v_f / sum(v)`` and its variance shrinks by
-``v_f^2 / sum(v)``.
+A row that was explained in ``fit`` is among the explained rows already; there ``y`` tells nothing more. Similar rows
+that are explained, too, join in the same way, one after the other. Where the attributions of a row add up to the
+model's answer, the sum at ``x'`` is known, too: with variances ``v_f`` and ``r`` what the sum lacks, the mean of
+feature ``f`` moves by ``r v_f / sum(v)`` and its variance shrinks by ``v_f^2 / sum(v)``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
-from gpec.gp import PairPosterior, Prediction
+from gpec.gp import Prediction
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
@@ -29,6 +31,16 @@ _BLOCK = 128  # rows whose similar rows are looked at together
 _ROWS = 2_048  # whose difficulty is looked up together
 _LEAST = 1e-12  # of the scale: the least variance of what was not observed
 _VARIED = 1e-24  # of the largest scale: a scale below it is rounding, and the feature did not vary
+_LEAST_SCALE = 0.01  # of the largest: features that matter less have little say in which similar rows are explained
+_SYMMETRIC = 0.25  # of squared half-widths, the share that does not differ by side
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarExplained:
+    """Similar rows that were explained: ``m`` of those of each row, ``chosen (n, m)``, with ``values (n, d, c, m)``."""
+
+    chosen: IntArray
+    values: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,54 +48,182 @@ class Changes:
     """Attributions of similar rows minus that of the row: normal, with these means and deviations ``(n, d, c, K)``."""
 
     offset: FloatArray
-    deviation: FloatArray
+    deviation: FloatArray  # 0 where the change is known
     noise_variance: FloatArray  # what the explainer's noise adds to the expected squared change, (n, d, c)
+    explained: BoolArray  # the similar rows that were explained, (n, K)
 
-    @property
-    def expected_square(self) -> FloatArray:
-        """``(n, d, c)``."""
-        return np.asarray((self.offset**2 + self.deviation**2).mean(axis=-1))
+    def sizes(self, mixed: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Typical changes downwards and upwards ``(n, d, c)``; their mean square is the expected squared change."""
+        below, above = (self._mean_square_above(side * self.offset, mixed) for side in (-1.0, 1.0))
+        both, apart = _SYMMETRIC * (below + above), 2.0 * (1.0 - _SYMMETRIC)
+        return np.sqrt(apart * below + both), np.sqrt(apart * above + both)
+
+    def _mean_square_above(self, offset: FloatArray, mixed: float) -> FloatArray:
+        """The mean square of changes above 0, where others count as 0.
+
+        The mean square of the explained rows counts for the others, too, with the weight ``mixed``.
+        """
+        squares, unknown = squares_above(offset, self.deviation), self.deviation > 0
+        explained = self.explained[:, None, None]
+        known = (squares * explained).sum(axis=-1, keepdims=True) / np.maximum(explained.sum(axis=-1, keepdims=True), 1)
+        return np.asarray(np.where(unknown, (1.0 - mixed) * squares + mixed * known, squares).mean(axis=-1))
 
 
-def predict_changes(fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, execution: Execution) -> Changes:
+def squares_above(mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """The expected square of a normal variable, where values below 0 count as 0."""
+    z = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)
+    density = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    square = (mean**2 + deviation**2) * ndtr(z) + mean * deviation * density
+    return np.where(deviation > 0, np.maximum(square, 0.0), np.maximum(mean, 0.0) ** 2)
+
+
+def choose_similar(
+    fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, m: int, execution: Execution
+) -> IntArray:
+    """Which ``m`` of the rows ``similar (n, K, d)`` to explain: one after the other, that of the largest variance."""
+
+    def block(part: slice) -> dict[str, IntArray]:
+        pairs = _Pairs(fitted, X, answer, similar, part)
+        chosen = [pairs.observe(pairs.largest_variance()) for _ in range(m)]
+        return {"chosen": np.stack(chosen, axis=1)[: part.stop - part.start]}
+
+    found = np.empty((len(X), m), dtype=np.int64)
+    for part, some in execution.run("choice of similar rows", block, X.encoded, _BLOCK):
+        found[part] = some["chosen"]
+    return found
+
+
+def predict_changes(
+    fitted: Fitted,
+    X: Rows,
+    answer: Attribution,
+    similar: FloatArray,
+    execution: Execution,
+    explained: SimilarExplained | None = None,
+) -> Changes:
     """Of rows with their attributions, towards ``similar (n, K, d)``; the model is asked, the explainer is not."""
-    Z = X.encoded
-    n, K, _ = similar.shape
-    shape = (n, answer.values.shape[1], len(fitted.output_models))
+    (n, K), shape = similar.shape[:2], answer.values.shape
     whole = {"offset": np.empty((*shape, K)), "deviation": np.empty((*shape, K)), "noise_variance": np.empty(shape)}
-    known = fitted.was_explained(Z)
-    own_noise = fitted.noise_at(answer)
-    least = _least_variance(fitted)
+    whole["explained"] = np.empty((n, K), dtype=np.bool_)
 
     def block(part: slice) -> dict[str, FloatArray]:
-        at = in_tiles(part)
-        place = at - part.start  # rows that fill up the last tile are copies: the model is not called for them
-        some = {name: np.empty((len(at), *array.shape[1:])) for name, array in whole.items()}
-        rows = fitted.with_effects(X[part])[place]
-        nearby = fitted.rows(similar[part].reshape(-1, Z.shape[1]), "a similar row")
-        others = fitted.with_effects(nearby)[(place[:, None] * K + np.arange(K)).ravel()]
-        same = _the_row_itself(similar[at], Z[at])
-        for c, output_model in enumerate(fitted.output_models):
-            y, u = answer.values[at, :, c], own_noise[at, :, c]
-            total = _total(fitted, rows, others, answer, at, c)
-            posterior = output_model.posterior
-            nugget = posterior.scale * posterior.parameters.nugget
-            found, without_noise = posterior.pairs(rows, others)
-            mean, variance = _condition_on_own(found, y, nugget + u, known[at], total)
-            quiet = variance
-            if u.any() or posterior.U.any():
-                quiet = _condition_on_own(without_noise, y, nugget + 0.0 * u, known[at], total)[1]
-            change, spread = mean - y[:, None], np.sqrt(np.maximum(variance, least[:, c]))
-            change[same], spread[same] = 0.0, 0.0
-            added = np.where(same[:, :, None], 0.0, np.maximum(variance - quiet, 0.0))
-            some["offset"][:, :, c], some["deviation"][:, :, c] = change.transpose(0, 2, 1), spread.transpose(0, 2, 1)
-            some["noise_variance"][:, :, c] = added.mean(axis=1)
-        return {name: array[: part.stop - part.start] for name, array in some.items()}
+        pairs = _Pairs(fitted, X, answer, similar, part)
+        if explained is not None:
+            for t in range(explained.chosen.shape[1]):
+                pairs.observe(explained.chosen[pairs.at, t], explained.values[pairs.at, :, :, t])
+        return {name: array[: part.stop - part.start] for name, array in pairs.changes().items()}
 
-    for part, found in execution.run("similar rows", block, Z, _BLOCK):
+    for part, found in execution.run("similar rows", block, X.encoded, _BLOCK):
         for name, array in whole.items():
             array[part] = found[name]
     return Changes(**whole)
+
+
+class _Pairs:
+    """A block of ``n`` rows and the ``K`` rows similar to each, with what was observed of them."""
+
+    def __init__(self, fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, part: slice) -> None:
+        self.fitted, self.at, K = fitted, in_tiles(part), similar.shape[1]
+        place = self.at - part.start  # rows that fill up the last tile are copies: the model is not called for them
+        rows = fitted.with_effects(X[part])[place]
+        nearby = fitted.rows(similar[part].reshape(-1, similar.shape[2]), "a similar row")
+        self.others = fitted.with_effects(nearby)[(place[:, None] * K + np.arange(K)).ravel()]
+        self.similar = similar[self.at]
+        self.same = _the_row_itself(self.similar, X.encoded[self.at])
+        self.explained = np.zeros_like(self.same)  # by themselves, or equal to one that was
+        self.y, self.totals = answer.values[self.at], _totals(fitted, self.others, answer, self.at)
+        self.values = np.empty((*self.y.shape, K))  # of the similar rows that were explained
+        known, noise = fitted.was_explained(X.encoded)[self.at], fitted.noise_at(answer)[self.at]
+        self.latent: list[list[_Latent]] = []  # of each output: as it is and, if there is noise, as if there were none
+        for c, output_model in enumerate(fitted.output_models):
+            posterior, u = output_model.posterior, noise[:, :, c]
+            nugget = posterior.scale * posterior.parameters.nugget
+            noises = (nugget + u, nugget + 0.0 * u) if u.any() or posterior.U.any() else (nugget + u,)
+            self.latent.append([])
+            for found, own_noise in zip(posterior.pairs(rows, self.others), noises, strict=False):
+                latent = _Latent(found.similar_mean, found.similar_variance, own_noise)
+                latent.observe(self.y[:, :, c], found.mean, found.variance, found.covariance, ~known)
+                self.latent[c].append(latent)
+
+    def largest_variance(self) -> IntArray:
+        """The similar row of each row whose attributions are least known, in units of the scale of each feature."""
+        total = np.zeros(self.same.shape)
+        for output_model, latent in zip(self.fitted.output_models, self.latent, strict=True):
+            scale = output_model.posterior.scale
+            total += (latent[0].variance / np.maximum(scale, _LEAST_SCALE * scale.max())).sum(axis=2)
+        return np.asarray(np.where(self.explained | self.same, -1.0, total).argmax(axis=1))
+
+    def observe(self, chosen: IntArray, values: FloatArray | None = None) -> IntArray:
+        """Condition on one similar row of each row; without its attributions ``(n, d, c)`` means stay as they are."""
+        each = np.arange(len(chosen))
+        pivots = self.others[each * self.same.shape[1] + chosen]
+        for c, (output_model, latent) in enumerate(zip(self.fitted.output_models, self.latent, strict=True)):
+            for one, found in zip(latent, output_model.posterior.pairs(pivots, self.others), strict=False):
+                one.observe_similar(chosen, found.covariance, None if values is None else values[:, :, c])
+        equal = _the_row_itself(self.similar, self.similar[each, chosen])
+        self.explained |= equal
+        if values is not None:
+            self.values = np.where(equal[:, None, None], values[..., None], self.values)
+        return chosen
+
+    def changes(self) -> dict[str, FloatArray]:
+        """The arrays of :class:`Changes`."""
+        least, parts = _least_variance(self.fitted), []
+        for c, (latent, total) in enumerate(zip(self.latent, self.totals, strict=True)):
+            mean, variance = latent[0].given_total(total)
+            quiet = latent[-1].given_total(total)[1]
+            offset, deviation = mean - self.y[:, None, :, c], np.sqrt(np.maximum(variance, least[:, c]))
+            parts.append((offset, deviation, np.maximum(variance - quiet, 0.0)))
+        # (n, d, c, K) from (n, K, d) of each output
+        offset, deviation, noise = (np.stack(part, axis=-1).transpose(0, 2, 3, 1) for part in zip(*parts, strict=True))
+        offset = np.where(self.explained[:, None, None], self.values - self.y[..., None], offset)
+        offset = np.where(self.same[:, None, None], 0.0, offset)
+        known = (self.explained | self.same)[:, None, None]
+        return {
+            "offset": offset,
+            "deviation": np.where(known, 0.0, deviation),
+            "noise_variance": np.where(known, 0.0, noise).mean(axis=-1),
+            "explained": self.explained & ~self.same,
+        }
+
+
+class _Latent:
+    """Latent attributions of similar rows, normal with ``mean`` and ``variance (n, K, d)``, as they are observed.
+
+    ``noise (n, d)`` is the nugget and the explainer's variance, of a row and of those similar to it.
+    """
+
+    def __init__(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> None:
+        self.mean, self.variance, self.noise = mean, variance, noise
+        self._columns: list[FloatArray] = []  # of the factor L: what was observed takes L L' off the covariance
+
+    def observe(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray, covariance: FloatArray, which: BoolArray
+    ) -> None:
+        """Condition on ``y (n, d)`` at another row, where it is new: ``covariance`` with it is ``(n, K, d)``."""
+        own = variance + self.noise
+        observed = (own > 0) & which[:, None]
+        root = np.sqrt(np.where(observed, own, 1.0))
+        column = np.where(observed[:, None], covariance / root[:, None], 0.0)
+        self.mean = self.mean + column * ((y - mean) / root)[:, None]
+        self.variance = np.maximum(self.variance - column**2, 0.0)
+        self._columns.append(column)
+
+    def observe_similar(self, chosen: IntArray, covariance: FloatArray, y: FloatArray | None) -> None:
+        """Condition on one of the similar rows."""
+        each = np.arange(len(chosen))
+        for column in self._columns:
+            covariance = covariance - column * column[each, chosen][:, None]
+        mean, variance = self.mean[each, chosen], self.variance[each, chosen]
+        self.observe(mean if y is None else y, mean, variance, covariance, np.ones(len(chosen), dtype=np.bool_))
+
+    def given_total(self, total: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of what the explainer would answer, whose features may add up to ``total (n, K)``."""
+        variance = self.variance + self.noise[:, None]
+        if total is None:
+            return self.mean, variance
+        share, left = _shares(variance, axis=2)
+        return self.mean + share * (total - self.mean.sum(axis=2))[:, :, None], left
 
 
 def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | None = None) -> Prediction:
@@ -127,24 +267,6 @@ def _least_variance(fitted: Fitted) -> FloatArray:
     return np.maximum(least, np.finfo(np.float64).tiny)
 
 
-def _condition_on_own(
-    found: PairPosterior, y: FloatArray, noise: FloatArray, known: BoolArray, total: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance ``(n, K, d)`` of the attributions of similar rows, given those of the rows.
-
-    ``noise (n, d)`` is the nugget and the explainer's variance.
-    """
-    own = found.variance + noise
-    observed = (own[:, None] > 0) & ~known[:, None, None]
-    weight = np.divide(found.covariance, own[:, None], out=np.zeros_like(found.covariance), where=observed)
-    mean = found.similar_mean + weight * (y - found.mean)[:, None]
-    variance = np.maximum(found.similar_variance + noise[:, None] - weight * found.covariance, 0.0)
-    if total is not None:
-        share, left = _shares(variance, axis=2)
-        mean, variance = mean + share * (total - mean.sum(axis=2))[:, :, None], left
-    return mean, variance
-
-
 def _the_row_itself(similar: FloatArray, Z: FloatArray) -> BoolArray:
     """Which similar rows ``(n, K)`` are no other than the row."""
     return np.asarray(np.all(same_values(similar, Z[:, None]), axis=2), dtype=np.bool_)
@@ -157,11 +279,9 @@ def _shares(variance: FloatArray, axis: int = 1) -> tuple[FloatArray, FloatArray
     return share, variance * (1.0 - share)
 
 
-def _total(
-    fitted: Fitted, rows: Rows, others: Rows, answer: Attribution, at: IntArray, output: int
-) -> FloatArray | None:
-    """What the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
+def _totals(fitted: Fitted, others: Rows, answer: Attribution, at: IntArray) -> Iterable[FloatArray | None]:
+    """For each output, what the attributions of similar rows add up to, ``(n, K)``; None where they do not."""
     if fitted.observations.adds_up_to is None or answer.base_values is None:
-        return None
-    answers = fitted.attribution_totals(others)[:, output].reshape(len(rows), -1)
-    return np.asarray(answers - answer.base_values[at, output, None])
+        return [None] * len(fitted.output_models)
+    answers = fitted.attribution_totals(others).reshape(len(at), -1, len(fitted.output_models))
+    return np.moveaxis(answers - answer.base_values[at][:, None], 2, 0)

@@ -33,7 +33,7 @@ def mean_width(fitted: Fitted, rows: Rows, execution: Execution) -> float:
     """Mean width of the value's 95% intervals of some rows."""
     found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.model_variance + found.noise_variance)
-    return float(2.0 * Value(fitted.calibration.value).half_width(std, _LEVEL).mean())
+    return float(2.0 * (Value(fitted.calibration.value).multiple(_LEVEL) * std).mean())
 
 
 def refine_once(fitted: Fitted, Z: FloatArray, n: int, execution: Execution) -> tuple[Fitted, FloatArray]:

@@ -95,8 +95,18 @@ def pool_rows(inputs: FitInputs) -> int:
 def one_of_each(seed: int, similar: FloatArray) -> FloatArray:
     """One of the rows ``similar (n, K, d)`` to each row, at random; those to the first rows do not depend on others."""
     n, K, _ = similar.shape
-    chosen: FloatArray = similar[np.arange(n), stream(seed, "similar row to check").integers(K, size=n)]
+    one = other_than(seed, np.empty((n, 0), dtype=np.int64), K)
+    chosen: FloatArray = similar[np.arange(n), one[:, 0]]
     return chosen
+
+
+def other_than(seed: int, chosen: IntArray, K: int) -> IntArray:
+    """For each row one of ``K`` places ``(n, 1)`` at random that is not among the ``chosen (n, m)``."""
+    n, m = chosen.shape
+    place = stream(seed, "similar row to check").integers(K - m, size=(n, 1))
+    for taken in np.sort(chosen, axis=1).T:
+        place += place >= taken[:, None]
+    return place
 
 
 def fit_similarity(inputs: FitInputs) -> SimilaritySampler | None:

@@ -1,0 +1,118 @@
+"""The dial: some similar rows of each row are explained, the others predicted from them.
+
+Each case is computed once and kept as a file of its own, so that a run that was interrupted goes on where it stopped.
+"""
+
+import json
+import time
+
+import numpy as np
+
+import gpec
+from benchmarks._trust.case import KnownTruth, changes_inside, flat, rank
+from benchmarks._trust.kept import folder, once
+from benchmarks._trust.problems import CASES, N_EXPLAINED, REGRESSION_CASES
+from benchmarks._trust.tables import NAMES
+from gpec.metrics import coverage, interval_score
+from gpec.pipeline import prediction
+
+SEEDS = (90, 91)  # nothing was chosen on them
+EXPLAINED = (0, 1, 2, 3, 5)
+TO_CLOSE = {1: 0.20, 2: 0.40, 3: 0.55, 5: 0.75}  # of the gap to a rank correlation of 1
+LEVEL = 0.95
+
+
+def run():
+    for seed in SEEDS:
+        for table, kind in CASES:
+            once(folder("dial") / f"{table}-{kind}-{seed}.json", case, table, kind, seed)
+    return collect()
+
+
+def collect():
+    return [json.loads(path.read_text()) for path in sorted(folder("dial").glob("*.json"))]
+
+
+class DialCase(KnownTruth):
+    """A problem, a fit that predicts, and the truth about the similar rows of its test rows."""
+
+    def __init__(self, table, kind, seed):
+        super().__init__(table, kind, seed)
+        p = self.problem
+        common = {"background": p.background, "random_state": seed, "progress": False}
+        common["categorical_features"] = p.categorical or "auto"
+        self.g = gpec.GPEC(p.model, self.explainer, mode="predict", n_explained=N_EXPLAINED, **common).fit(p.fit)
+
+    def figures(self, m):
+        g, p = self.g.calibrate(self.problem.calibration, n_similar_explained=m), self.problem
+        started = time.process_time()
+        e = g.explain(p.test)  # the explainer knows these rows already
+        seconds = time.process_time() - started
+        mixed = g._fitted.calibration.mixed
+        return {**self.quality(flat(e.width), *changes_inside(self.truth, e)), "mixed": mixed, "seconds": seconds}
+
+    def quality(self, width, lower, upper):
+        truth, some = self.truth, self.truth.spread > 0
+        changes, unit = truth.changes[:, :, some], truth.spread[some]
+        return {
+            "Spearman": rank(width, truth.size),
+            "score": float(interval_score(changes / unit, lower[:, :, some] / unit, upper[:, :, some] / unit)),
+            "coverage": coverage(truth.changes, lower, upper),
+        }
+
+    def farthest_alone(self, m):
+        """The root mean square change of the ``m`` farthest similar rows, times the quantile of one row more."""
+        p, sampler, schema = self.problem, self.g._fitted.similarity, self.alone.model_.schema
+        size, scores, K = {}, [], self.truth.changes.shape[1]
+        for name, rows in (("calibration", p.calibration), ("test", p.test)):
+            similar = sampler.rows(schema.encode(rows))
+            n, _, d = similar.shape
+            near = schema.embed(similar.reshape(-1, d)).reshape(n, K, -1) - schema.embed(schema.encode(rows))[:, None]
+            order = np.argsort(-np.linalg.norm(near, axis=2), axis=1, kind="stable")
+            other = m + np.random.default_rng(self.seed).integers(K - m, size=n)
+            if name == "calibration":
+                chosen = np.hstack((order[:, :m], order[np.arange(n), other][:, None]))
+                there = self.explainer(similar[np.arange(n)[:, None], chosen].reshape(-1, d)).values
+                changes = there.reshape(n, m + 1, -1) - flat(self.explainer(rows).values)[:, None]
+            else:
+                changes = np.take_along_axis(self.truth.changes, order[:, :m, None], axis=1)
+            size[name] = np.sqrt((changes[:, :m] ** 2).mean(axis=1))
+            if name == "calibration":
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    scores = np.nan_to_num(np.abs(changes) / size[name][:, None], posinf=np.finfo(float).max)
+        weights = np.tile([*[1 / K] * m, (K - m) / K], len(scores))
+        conformal = gpec.intervals.ConformityScores(scores.reshape(-1, scores.shape[2], 1), weights, True, m + 1)
+        least = np.minimum(conformal.quantile_of_changes(LEVEL)[:, 0], 1.0)
+        half = np.maximum(conformal.quantile(LEVEL)[:, 0], least) * size["test"] + self.truth.rounding
+        half = np.repeat(np.minimum(half, 1e6 * np.abs(self.truth.values).max())[:, None], K, axis=1)
+        return self.quality(size["test"], -half, half)
+
+
+def case(table, kind, seed):
+    one = DialCase(table, kind, seed)
+    line = {"table": table, "kind": kind, "seed": seed, "dial": {m: one.figures(m) for m in EXPLAINED}}
+    line["alone"] = {m: one.farthest_alone(m) for m in EXPLAINED[1:-1]}
+    usual, prediction._SYMMETRIC = prediction._SYMMETRIC, 1.0
+    try:
+        line["symmetric"] = {m: one.figures(m) for m in (0, 3)}
+    finally:
+        prediction._SYMMETRIC = usual
+    return line
+
+
+if __name__ == "__main__":
+    import sys
+
+    for seed in map(int, sys.argv[2:]):
+        for table, kind in CASES:
+            if sys.argv[1] in ("all", kind):
+                once(folder("dial") / f"{table}-{kind}-{seed}.json", case, table, kind, seed)
+    lines = collect()
+    for line in lines:
+        d = line["dial"]
+        print(f"{line['table']:>10} {line['kind']:>8} {line['seed']}", *(f"{m}: {x['Spearman']:.3f} {x['score']:.2f} {x['coverage']:.3f}" for m, x in d.items()),
+              "| alone", *(f"{x['Spearman']:.3f} {x['score']:.2f}" for x in line["alone"].values()), "| sym", *(f"{x['score']:.2f} {x['coverage']:.3f}" for x in line["symmetric"].values()), "mix", *(x["mixed"] for x in d.values()), flush=True)
+    for m in map(str, EXPLAINED):
+        mean = {k: np.mean([l["dial"][m][k] for l in lines]) for k in ("Spearman", "score", "coverage", "seconds")}
+        gap = np.mean([l["dial"][m]["Spearman"] for l in lines]), np.mean([l["dial"]["0"]["Spearman"] for l in lines])
+        print(m, mean, "closed", (gap[0] - gap[1]) / (1 - gap[1]))
