@@ -11,10 +11,9 @@ import numpy as np
 import gpec
 from benchmarks._trust.case import KnownTruth, changes_inside, flat, rank
 from benchmarks._trust.kept import folder, once
-from benchmarks._trust.problems import CASES, N_EXPLAINED, REGRESSION_CASES
-from benchmarks._trust.tables import NAMES
+from benchmarks._trust.problems import CASES, N_EXPLAINED
+from gpec.intervals import rules
 from gpec.metrics import coverage, interval_score
-from gpec.pipeline import prediction
 
 SEEDS = (90, 91)  # nothing was chosen on them
 EXPLAINED = (0, 1, 2, 3, 5)
@@ -92,27 +91,9 @@ def case(table, kind, seed):
     one = DialCase(table, kind, seed)
     line = {"table": table, "kind": kind, "seed": seed, "dial": {m: one.figures(m) for m in EXPLAINED}}
     line["alone"] = {m: one.farthest_alone(m) for m in EXPLAINED[1:-1]}
-    usual, prediction._SYMMETRIC = prediction._SYMMETRIC, 1.0
+    usual, rules._SYMMETRIC = rules._SYMMETRIC, 1.0
     try:
         line["symmetric"] = {m: one.figures(m) for m in (0, 3)}
     finally:
-        prediction._SYMMETRIC = usual
+        rules._SYMMETRIC = usual
     return line
-
-
-if __name__ == "__main__":
-    import sys
-
-    for seed in map(int, sys.argv[2:]):
-        for table, kind in CASES:
-            if sys.argv[1] in ("all", kind):
-                once(folder("dial") / f"{table}-{kind}-{seed}.json", case, table, kind, seed)
-    lines = collect()
-    for line in lines:
-        d = line["dial"]
-        print(f"{line['table']:>10} {line['kind']:>8} {line['seed']}", *(f"{m}: {x['Spearman']:.3f} {x['score']:.2f} {x['coverage']:.3f}" for m, x in d.items()),
-              "| alone", *(f"{x['Spearman']:.3f} {x['score']:.2f}" for x in line["alone"].values()), "| sym", *(f"{x['score']:.2f} {x['coverage']:.3f}" for x in line["symmetric"].values()), "mix", *(x["mixed"] for x in d.values()), flush=True)
-    for m in map(str, EXPLAINED):
-        mean = {k: np.mean([l["dial"][m][k] for l in lines]) for k in ("Spearman", "score", "coverage", "seconds")}
-        gap = np.mean([l["dial"][m]["Spearman"] for l in lines]), np.mean([l["dial"]["0"]["Spearman"] for l in lines])
-        print(m, mean, "closed", (gap[0] - gap[1]) / (1 - gap[1]))

@@ -12,7 +12,7 @@ from explanation_helpers import CLASSES, NAMES, explanation
 from gpec import Explanation
 from gpec.errors import InputError
 from gpec.intervals.conformal import ConformityScores
-from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value, mixture_quantile
+from gpec.intervals.rules import IntervalRule, Latent, SimilarRows, Value, mixture_quantile, squares_by_side
 from gpec.typing import FloatArray
 
 
@@ -260,10 +260,29 @@ class TestChecked:
 
 def test_calibrated_half_widths_are_quantiles_times_deviations():
     found = scores((3,))
-    for e in (similar(of=found), explanation(rule=Value(found))):
+    of_similar, of_value = similar(of=found), explanation(rule=Value(found))
+    sizes = {of_similar: (of_similar.rule.below, of_similar.rule.above), of_value: (of_value.std, of_value.std)}
+    for e, (below, above) in sizes.items():
         for level, rank in ((0.95, 58), (0.5, 31)):
             quantile = np.sort(found.values, axis=0)[rank - 1]  # ceil(61 level)
-            np.testing.assert_allclose(e.interval(level)[1] - e.values, quantile * e.std, rtol=1e-12)
+            np.testing.assert_allclose(e.values - e.interval(level)[0], quantile * below, rtol=1e-12)
+            np.testing.assert_allclose(e.interval(level)[1] - e.values, quantile * above, rtol=1e-12)
+
+
+def test_half_widths_differ_by_side_and_have_the_expected_square():
+    offset, deviation = mixture((4, 3))
+    deviation[0, 0, :2] = 0.0  # known
+    drawn = offset + deviation * np.random.default_rng(0).normal(size=(200_000, 1, 1, 1))
+    below, above = (np.minimum(drawn, 0.0) ** 2).mean(axis=0), (np.maximum(drawn, 0.0) ** 2).mean(axis=0)
+    for found, expected in zip(squares_by_side(offset, deviation), (below, above), strict=True):
+        np.testing.assert_allclose(found, expected, atol=0.02)
+    rule = SimilarRows(offset, deviation, None, "a test row")
+    expected = (offset**2 + deviation**2).mean(axis=-1)
+    np.testing.assert_allclose((rule.below**2 + rule.above**2) / 2, expected, rtol=1e-12)
+    upwards = SimilarRows(np.abs(offset), 0 * deviation, None, "a test row")
+    np.testing.assert_allclose(upwards.above / upwards.below, np.sqrt(7.0), rtol=1e-12)  # 3/4 of the square by side
+    even = SimilarRows(0 * offset, deviation, None, "a test row")
+    np.testing.assert_allclose(even.above, even.below, rtol=1e-12)
 
 
 def test_uncalibrated_value_is_normal():

@@ -49,7 +49,7 @@ def _statements(fitted: SavedFit, name: str) -> tuple[str, ...]:
         exact = AllExplained(nothing[..., :0], fitted.similarity.phrase, fitted.similarity.random)
         promises = [exact.statement(_LEVEL)]
     else:
-        rule = SimilarRows(nothing, nothing, nothing, nothing, scores.similar, fitted.similarity.phrase)
+        rule = SimilarRows(nothing, nothing, scores.similar, fitted.similarity.phrase)
         promises = [
             f"With the explainer: {rule.statement(_LEVEL)}",
             f"With the posterior: {Value(scores.value).statement(_LEVEL)}",

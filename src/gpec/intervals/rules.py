@@ -18,6 +18,8 @@ from gpec.typing import FloatArray
 _BISECTIONS = 60
 _USUAL = 0.95  # the level at which certainties agree with the intervals
 _EACH = "holds for each feature, not for all at once"
+_DERIVED: Any = None
+_SYMMETRIC = 0.25  # of squared half-widths, the share that does not differ by side
 _LEAST_STD = 1e-12  # of the largest, below which a deviation is rounding
 
 
@@ -177,12 +179,13 @@ class SimilarRows(_Calibrated):
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
         Mean and deviation of the attribution of each similar row minus that of the row; the deviation is 0 where it is
         known.
-    below, above : arrays with the axes of the explanation
-        Typical change downwards and upwards: the interval reaches as many times as far.
     scores : ConformityScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str
         What a similar row is; see :attr:`gpec.similar.SimilaritySampler.phrase`.
+    below, above : arrays with the axes of the explanation, or None
+        Typical changes downwards and upwards; the interval reaches so far, times a multiple. By default they follow
+        from ``offset`` and ``deviation``.
     """
 
     promise = "similar rows"
@@ -190,11 +193,16 @@ class SimilarRows(_Calibrated):
 
     offset: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
     deviation: Annotated[FloatArray, Shape("row", "feature", "output", "K"), Limits(least=0)]
-    below: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)]
-    above: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)]
     scores: ConformityScores | None
     phrase: str
+    below: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)] = _DERIVED
+    above: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)] = _DERIVED
     of_rows: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.below is _DERIVED or self.above is _DERIVED:
+            below, above = sizes_by_side(*squares_by_side(self.offset, self.deviation))
+            vars(self).update(below=below, above=above)
 
     def check_state(self) -> None:
         """Raise a ValueError if there is no similar row; a rule from a file is checked."""
@@ -288,6 +296,26 @@ def mixture_quantile(
         enough = share >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(high)
+
+
+def squares_by_side(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The expected squares of a normal variable below 0 and above 0; on the other side it counts as 0."""
+    random = deviation > 0
+    z = np.divide(mean, deviation, out=np.zeros_like(mean), where=random)
+    square, slope = mean**2 + deviation**2, mean * deviation * np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    above = np.where(random, square * ndtr(z) + slope, np.maximum(mean, 0.0) ** 2)
+    below = np.where(random, square * ndtr(-z) - slope, np.minimum(mean, 0.0) ** 2)
+    return np.maximum(below, 0.0), np.maximum(above, 0.0)
+
+
+def sizes_by_side(below: FloatArray, above: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Typical changes downwards and upwards, from expected squares whose last axis are similar rows.
+
+    Their mean square is the expected square.
+    """
+    down, up = (squares.sum(axis=-1) / max(squares.shape[-1], 1) for squares in (below, above))
+    both, apart = _SYMMETRIC * (down + up), 2.0 * (1.0 - _SYMMETRIC)
+    return np.sqrt(apart * down + both), np.sqrt(apart * up + both)
 
 
 def _normal(std: FloatArray, level: float) -> FloatArray:

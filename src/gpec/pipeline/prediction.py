@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
+from gpec.intervals.rules import sizes_by_side, squares_by_side
 from gpec.pipeline.fitted import Fitted
 from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
@@ -32,7 +32,6 @@ _ROWS = 2_048  # whose difficulty is looked up together
 _LEAST = 1e-12  # of the scale: the least variance of what was not observed
 _VARIED = 1e-24  # of the largest scale: a scale below it is rounding, and the feature did not vary
 _LEAST_SCALE = 0.01  # of the largest: features that matter less have little say in which similar rows are explained
-_SYMMETRIC = 0.25  # of squared half-widths, the share that does not differ by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,28 +52,18 @@ class Changes:
     explained: BoolArray  # the similar rows that were explained, (n, K)
 
     def sizes(self, mixed: float = 0.0) -> tuple[FloatArray, FloatArray]:
-        """Typical changes downwards and upwards ``(n, d, c)``; their mean square is the expected squared change."""
-        below, above = (self._mean_square_above(side * self.offset, mixed) for side in (-1.0, 1.0))
-        both, apart = _SYMMETRIC * (below + above), 2.0 * (1.0 - _SYMMETRIC)
-        return np.sqrt(apart * below + both), np.sqrt(apart * above + both)
+        """Typical changes downwards and upwards ``(n, d, c)``; their mean square is the expected squared change.
 
-    def _mean_square_above(self, offset: FloatArray, mixed: float) -> FloatArray:
-        """The mean square of changes above 0, where others count as 0.
-
-        The mean square of the explained rows counts for the others, too, with the weight ``mixed``.
+        The mean square of the explained rows counts for those that are not known, too, with the weight ``mixed``.
         """
-        squares, unknown = squares_above(offset, self.deviation), self.deviation > 0
         explained = self.explained[:, None, None]
-        known = (squares * explained).sum(axis=-1, keepdims=True) / np.maximum(explained.sum(axis=-1, keepdims=True), 1)
-        return np.asarray(np.where(unknown, (1.0 - mixed) * squares + mixed * known, squares).mean(axis=-1))
+        n_explained, unknown = np.maximum(explained.sum(axis=-1, keepdims=True), 1), self.deviation > 0
 
+        def mix(squares: FloatArray) -> FloatArray:
+            known = (squares * explained).sum(axis=-1, keepdims=True) / n_explained
+            return np.where(unknown, (1.0 - mixed) * squares + mixed * known, squares)
 
-def squares_above(mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """The expected square of a normal variable, where values below 0 count as 0."""
-    z = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)
-    density = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
-    square = (mean**2 + deviation**2) * ndtr(z) + mean * deviation * density
-    return np.where(deviation > 0, np.maximum(square, 0.0), np.maximum(mean, 0.0) ** 2)
+        return sizes_by_side(*(mix(squares) for squares in squares_by_side(self.offset, self.deviation)))
 
 
 def choose_similar(

@@ -123,7 +123,7 @@ def some_explained_intervals(
     calibrated = calibration.n_similar_explained == m
     below, above = changes.sizes(calibration.mixed if calibrated else 0.0)
     scores = calibration.similar if calibrated else None
-    rule = SimilarRows(changes.offset, changes.deviation, below, above, scores, nearby.phrase)
+    rule = SimilarRows(changes.offset, changes.deviation, scores, nearby.phrase, below, above)
     square = (below**2 + above**2) / 2.0
     of_model = np.maximum(square - changes.noise_variance, 0.0)  # of a constant, rounding alone would be left
     return Intervals(answer, of_model, changes.noise_variance, rule)
