@@ -433,7 +433,10 @@ class GPEC(BaseEstimator):
             n_samples = explanation_effort(fitted, Z, budget, attribution, n_similar)
             fitted = with_samples(fitted, n_samples)
         clock, rows_before = Clock(), fitted.context.model.n_rows
-        model, more = fitted.context.model, {"what is explained": f"{attribution}, {n_similar} similar rows"}
+        model, more = (
+            fitted.context.model,
+            {"the kind of attribution": str(attribution), "n_similar_explained": str(n_similar)},
+        )
         with (
             open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache,
             settings.asking(model, cache),
@@ -523,7 +526,7 @@ class GPEC(BaseEstimator):
         self.diagnostics_ = {**self.diagnostics_, "spent": spent}
         return self
 
-    def cost(self, X: Any) -> pd.DataFrame:
+    def cost(self, X: Any, *, n_similar_explained: int | None = None) -> pd.DataFrame:
         """What ``fit``, ``calibrate`` and ``explain`` cost for the rows ``X``, before they run.
 
         Explainer runs and model rows follow from the settings. Seconds follow from a short timing: model and explainer
@@ -534,6 +537,8 @@ class GPEC(BaseEstimator):
         ----------
         X : rows
             If this object is not fitted, rows as for :meth:`fit`. If it is, rows to explain or to calibrate on.
+        n_similar_explained : int, optional
+            That of :meth:`calibrate` and :meth:`explain`; by default as calibrated, or 0.
 
         Returns
         -------
@@ -567,14 +572,16 @@ class GPEC(BaseEstimator):
         explain                    150       38944
         """
         settings = Settings.of(self.get_params(deep=False))
+        if n_similar_explained is not None:
+            check_count("n_similar_explained", n_similar_explained, least=0)
         if "_fitted" in vars(self):
             fitted = self._fitted
             with settings.asking(fitted.context.model), fitted.context.model.asked_anew():
-                return cost_of_fitted(fitted, self.diagnostics_, fitted.encode(X), settings.n_jobs)
+                return cost_of_fitted(fitted, self.diagnostics_, fitted.encode(X), settings.n_jobs, n_similar_explained)
         seed = make_seed(deepcopy(settings.random_state))  # a generator must not move on
         inputs = check_fit_inputs(self.model, settings, seed, X)
         with inputs.context.model.asked_anew():
-            return cost_of_unfitted(inputs, settings.n_jobs)
+            return cost_of_unfitted(inputs, settings.n_jobs, n_similar_explained or 0)
 
     def sample_boundary(self) -> Self:
         """Sample the decision boundary, or level sets, if ``fit`` did not need it; ``boundary_`` has the points.

@@ -66,11 +66,11 @@ class TestScores:
         which = [(near[i] == explained[60 + i]).all(axis=1).argmax() for i in range(60)]
         assert all((near[i] == explained[60 + i]).all(axis=1).any() for i in range(60))
         assert len(set(which)) > 5  # drawn at random
-        expected = g.explain(fresh).std
-        scores = np.abs(rough(explained[60:]) - rough(fresh)) / expected
+        change, of_fresh = rough(explained[60:]) - rough(fresh), g.explain(fresh).rule
+        scores = np.where(change < 0, -change / of_fresh.below, change / of_fresh.above)
         quantile = np.sort(scores, axis=0)[57]  # ceil(61 * 0.95)
         e = g.explain(new)
-        np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-6)
+        np.testing.assert_allclose(e.upper - e.values, quantile * e.rule.above, rtol=1e-6)
         assert "Checked on 60 rows not used in fitting" in e.statement()
 
     def test_fit_alone_leaves_each_explained_row_out(self, build, X):
@@ -177,7 +177,8 @@ class TestWhatChanges:
         for attribution in ("explainer", "posterior"):
             e = g.explain(X[:4], attribution=attribution)
             quantile = np.sort(found.of(attribution).values, axis=0)[29]  # ceil(31 * 0.95)
-            np.testing.assert_allclose(e.upper - e.values, quantile * e.std, rtol=1e-9, atol=1e-12)
+            size = e.std if attribution == "posterior" else e.rule.above
+            np.testing.assert_allclose(e.upper - e.values, quantile * size, rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(e[:, :, 1].upper, e.upper[:, :, 1], rtol=1e-12)
 
     def test_given_attributions_serve_the_value_only(self, build, X):

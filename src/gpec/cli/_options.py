@@ -66,6 +66,14 @@ class FitOptions:
     calibrate: Annotated[
         Path | None, _fit("Mode predict: a few hundred rows not used in fit, to check the intervals.")
     ] = None
+    n_similar_explained: Annotated[
+        int,
+        _fit(
+            "Mode predict, with --calibrate: of how many similar rows of each row the explainer is run; the others are "
+            "predicted.",
+            min=0,
+        ),
+    ] = 0
     n_boundary: Annotated[
         int | None, _fit("Points of the decision boundary; by default 300, if the fit needs any.", min=10)
     ] = None

@@ -23,7 +23,7 @@ from gpec.cli._outputs import write
 from gpec.distributed import explain_parquet
 from gpec.distributed._parquet import check_folders
 from gpec.distributed._scheduler import running_on
-from gpec.errors import CheckpointError, GPECError, ModelMismatchError
+from gpec.errors import CheckpointError, GPECError, InputError, ModelMismatchError
 from gpec.estimator import GPEC
 from gpec.explainers._cost import LONG, in_words
 from gpec.explanation import Explanation
@@ -137,8 +137,11 @@ class CommandRun:
         self, source: pd.DataFrame | Path, rows: pd.DataFrame | None, folder: Path, explained: pd.DataFrame | None
     ) -> GPEC:
         """The fit in the checkpoint, in a file, or a new one, calibrated on rows if there are any."""
+        if self.options.n_similar_explained and rows is None:
+            raise InputError("--n-similar-explained needs --calibrate: rows not used in fit, to check the intervals.")
         content = source.read_bytes() if isinstance(source, Path) else source
-        stored = folder / f"fit-{fingerprint(content, rows, self._parameters, __version__)}.gpec"
+        n_similar = self.options.n_similar_explained
+        stored = folder / f"fit-{fingerprint(content, rows, self._parameters, n_similar, __version__)}.gpec"
         if stored.exists():
             with suppress(ModelMismatchError):  # the checkpoint below reports it, too
                 return self._loaded(stored)
@@ -152,7 +155,7 @@ class CommandRun:
         if not isinstance(source, Path):
             g.fit(source, checkpoint=folder / "fitting")
         if rows is not None:
-            g.calibrate(rows, checkpoint=folder / "calibrating")
+            g.calibrate(rows, n_similar_explained=n_similar, checkpoint=folder / "calibrating")
         if rows is not None or not isinstance(source, Path):
             g.save(stored)
         return g
@@ -164,7 +167,8 @@ class CommandRun:
             return
         like, sizes = next(iter(tables.values())), np.array([len(table) for table in tables.values()])
         try:
-            cost = g.cost(like).loc[list(tables)].to_numpy("float64", na_value=np.nan)
+            m = self.options.n_similar_explained or None
+            cost = g.cost(like, n_similar_explained=m).loc[list(tables)].to_numpy("float64", na_value=np.nan)
         except GPECError:  # about a row that the run may not need; if it does, it says so
             return
         runs, model_rows, seconds = (sizes / len(like) @ cost).tolist()

@@ -28,7 +28,7 @@ _ENOUGH = 0.2  # seconds
 _COLUMNS = {"explainer_runs": "Int64", "model_rows": "Int64", "seconds": "float64"}
 
 
-def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None) -> pd.DataFrame:
+def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None, m: int) -> pd.DataFrame:
     """The cost of a fit, and of calibrating on and explaining its rows."""
     context, Z = inputs.context, inputs.rows
     model, predicts = context.model, context.mode == "predict"
@@ -56,7 +56,7 @@ def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None) -> pd.DataFrame:
         steps["fit: kernel"] = price.asking(n * price.rows_for_kernel)
         steps["fit: check"] = price.checking(n_pairs(n, context.settings), share)
     total = np.sum(list(steps.values()), axis=0)
-    return _table({**steps, "fit: total": total, **price.later_calls(budget_left(context.settings, total[1]))})
+    return _table({**steps, "fit: total": total, **price.later_calls(budget_left(context.settings, total[1]), m)})
 
 
 def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int, int]) -> tuple[int, float]:
@@ -68,13 +68,17 @@ def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int, i
     return choices[dearest], float(shares[dearest])
 
 
-def cost_of_fitted(fitted: Fitted, diagnostics: dict[str, Any], Z: FloatArray, n_jobs: int | None) -> pd.DataFrame:
+def cost_of_fitted(
+    fitted: Fitted, diagnostics: dict[str, Any], Z: FloatArray, n_jobs: int | None, m: int | None
+) -> pd.DataFrame:
     """What the fit has cost, and the cost of calibrating on and explaining the rows ``Z``."""
     seen, price = fitted.observations, _Price(fitted.context, bound_explainer(fitted), fitted.similarity, Z, n_jobs)
     n = 0 if seen.given else len(seen.rows) + (0 if seen.similar_values is None else len(seen.similar_values))
     spent = np.array([n * price.runs, diagnostics["model_rows"], sum(diagnostics["seconds"].values())])
     left = budget_left(fitted.context.settings, fitted.spent)
-    return _table({"fit: total": spent, **price.later_calls(left)})
+    return _table(
+        {"fit: total": spent, **price.later_calls(left, fitted.calibration.n_similar_explained if m is None else m)}
+    )
 
 
 def _table(steps: dict[str, FloatArray]) -> pd.DataFrame:
@@ -125,13 +129,16 @@ class _Price:
         predicted = self.asking(n * self.rows_for_kernel * (1 + self.K))
         return [1, share, share] * self.explaining(n, self.similar) + predicted
 
-    def later_calls(self, left: float) -> dict[str, FloatArray]:
-        """Of calibrate, with what is ``left`` of a budget, and of explain."""
+    def later_calls(self, left: float, m: int) -> dict[str, FloatArray]:
+        """Of calibrate, with what is ``left`` of a budget, and of explain; ``m`` similar rows of each are explained."""
         n, none = len(self.Z), np.zeros(3)
         own = self.explaining(n, self.Z)
         if self.mode == "predict":
-            explain = own + self.asking(n * self.rows_for_kernel * (1 + self.K))
-            calibrate = own + self.checking(n) if self.K else none
+            predicted = self.asking(n * self.rows_for_kernel * (1 + self.K))
+            explain, similar = own + predicted, self.explaining(n, self.similar) if self.K else none
+            if m and self.K:  # the model is asked for similar rows to choose among them, and then to predict the others
+                explain = explain + m * similar + predicted
+            calibrate = explain + similar if self.K else none
             return {"calibrate": calibrate * (left / calibrate[1] if calibrate[1] > left else 1.0), "explain": explain}
         different = self.similar[distinct_rows(self.similar)[0]]  # of equal rows one is explained
         n_similar = len(self.different) * self.K * len(different) / len(self.similar)

@@ -69,11 +69,11 @@ class Changes:
 def choose_similar(
     fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, m: int, execution: Execution
 ) -> IntArray:
-    """Which ``m`` of the rows ``similar (n, K, d)`` to explain: one after the other, that of the largest variance."""
+    """Which ``m`` of the rows ``similar (n, K, d)`` to explain: one after the other, the least known."""
 
     def block(part: slice) -> dict[str, IntArray]:
         pairs = _Pairs(fitted, X, answer, similar, part)
-        chosen = [pairs.observe(pairs.largest_variance()) for _ in range(m)]
+        chosen = [pairs.observe(pairs.least_known()) for _ in range(m)]
         return {"chosen": np.stack(chosen, axis=1)[: part.stop - part.start]}
 
     found = np.empty((len(X), m), dtype=np.int64)
@@ -134,12 +134,13 @@ class _Pairs:
                 latent.observe(self.y[:, :, c], found.mean, found.variance, found.covariance, ~known)
                 self.latent[c].append(latent)
 
-    def largest_variance(self) -> IntArray:
-        """The similar row of each row whose attributions are least known, in units of the scale of each feature."""
+    def least_known(self) -> IntArray:
+        """The similar row of each row whose attributions vary most, by deviations in units of each feature's scale."""
         total = np.zeros(self.same.shape)
         for output_model, latent in zip(self.fitted.output_models, self.latent, strict=True):
             scale = output_model.posterior.scale
-            total += (latent[0].variance / np.maximum(scale, _LEAST_SCALE * scale.max())).sum(axis=2)
+            unit = np.maximum(scale, max(_LEAST_SCALE * scale.max(), np.finfo(np.float64).tiny))
+            total += np.sqrt(latent[0].variance / unit).sum(axis=2)
         return np.asarray(np.where(self.explained | self.same, -1.0, total).argmax(axis=1))
 
     def observe(self, chosen: IntArray, values: FloatArray | None = None) -> IntArray:
