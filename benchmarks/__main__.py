@@ -99,6 +99,10 @@ PARTS = {
         "Do intervals keep what they promise?",
         "See docs/trust.md for what is measured, and what it means.",
     ),
+    "dial": (
+        "Some similar rows explained, the others predicted",
+        'Tables, models and rows as in *Trust*, mode "predict". The bars were set before; they were tried on seeds 20 and 21.',
+    ),
     "explained": (
         'Mode "explain": intervals that are exact for each row',
         'Tables, models and explainers as in *Trust*, trees with "tree" against 100 background rows, networks with '
