@@ -101,7 +101,8 @@ PARTS = {
     ),
     "dial": (
         "Some similar rows explained, the others predicted",
-        'Tables, models and rows as in *Trust*, mode "predict". The bars were set before; they were tried on seeds 20 and 21.',
+        'Tables, models and rows as in *Trust*, mode "predict". The bars were set beforehand; choices were made on '
+        "seeds 20 and 21.",
     ),
     "explained": (
         'Mode "explain": intervals that are exact for each row',
