@@ -133,8 +133,8 @@ def test_certainties_widen_with_the_intervals():
     """Calibration that makes intervals twice as wide makes signs less certain, as if similar rows differed twice."""
     values, offset = np.array([[1.0, -2.0]]), np.random.default_rng(0).normal(size=(1, 2, 5))
     plain = among_similar(values, offset, 0.4)
-    ratio = plain.interval(0.95)[1] - values  # the half-width without scores
-    scores = ConformityScores(np.tile(2 * ratio / plain.std, (40, 1)), np.ones(40), fresh=True)
+    ratio = (plain.interval(0.95)[1] - values) / plain.rule.above  # the multiple without scores
+    scores = ConformityScores(np.tile(2 * ratio, (40, 1)), np.ones(40), fresh=True)
     calibrated = among_similar(values, offset, 0.4, scores)
     np.testing.assert_allclose(calibrated.width, 2 * plain.width)
     expected = among_similar(values, 2 * offset, 0.8).sign_certainty

@@ -93,7 +93,7 @@ def loo_calibrate(fitted: Fitted, execution: Execution, n_pairs: int = PAIRS) ->
         there = seen.similar_values
         few = np.flatnonzero(drawn)[:n_pairs]
         nearby = similar_to.rows(seen.rows[few])
-        one = other_than(fitted.context.seed, np.empty((len(few), 0), dtype=np.int64), nearby.shape[1])
+        one = other_than(nearby, np.empty((len(few), 0), dtype=np.int64))
         if there is None or len(there) != len(few):
             chosen = nearby[np.arange(len(few)), one[:, 0]]
             there = explain_rows(with_samples(fitted, seen.n_samples), chosen, execution).values

@@ -258,7 +258,7 @@ class _Price:
         pairs = np.zeros(0)
         if similarity is not None:
             similar = similarity.rows(rows[:PAIRS])
-            there = one_of_each(context.seed, similar)
+            there = one_of_each(similar)
             pairs = runs * most_rows(explainer, there, s.budget) + r * (1 + similar.shape[1])
         self._rows, self._pairs = (np.concatenate(([0.0], np.cumsum(part))) for part in (each, pairs))
         self._settings = s
@@ -422,6 +422,6 @@ def _prices_of_pairs(fitted: Fitted, explainer: Explainer, Z: FloatArray, budget
                 axis=1
             )
         else:
-            there = most_rows(explainer, one_of_each(fitted.context.seed, similar), budget)
+            there = most_rows(explainer, one_of_each(similar), budget)
         each = each + there + r * (1 + K) * (2 if m else 1)
     return np.cumsum(each)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from gpec.boundary import BoundarySample, Sampler
+from gpec.data._equality import contents_of
 from gpec.errors import BoundaryNotFoundError, BudgetError, FewBoundaryPointsWarning, InputError, ModelMismatchError
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
@@ -20,6 +21,7 @@ from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
 from gpec.runtime.randomness import stream
 from gpec.similar import SimilaritySampler
+from gpec.similar.base import uniform
 from gpec.typing import FloatArray, IntArray
 
 _POOL = 10_000  # size of the pool from which rows are drawn; 10 n if n is as large
@@ -28,6 +30,7 @@ _POOL_SHARE = 0.02  # of a budget
 _FIT_SHARE = 0.5  # of a budget; the rest calibrates
 _BOUNDARY_SHARE = 0.1  # of a budget, at most, for a boundary that the kernel can do without
 _MORE_THAN_SAID = 1.25  # how many more rows a sampler may need than it says
+_CHECKS = 2  # seed of the draws of similar rows to check
 PAIRS = 40  # explained rows of which one similar row is explained, too
 _FEW_ROWS, _MORE_ROWS = 5, 20  # between which few boundary points are sought, for each point
 TRIED_ROWS = 20  # that fit explains in mode "explain"
@@ -92,18 +95,21 @@ def pool_rows(inputs: FitInputs) -> int:
     return min(n, _pool_size(s, min(n, s.most_explained)))
 
 
-def one_of_each(seed: int, similar: FloatArray) -> FloatArray:
-    """One of the rows ``similar (n, K, d)`` to each row, at random; those to the first rows do not depend on others."""
-    n, K, _ = similar.shape
-    one = other_than(seed, np.empty((n, 0), dtype=np.int64), K)
-    chosen: FloatArray = similar[np.arange(n), one[:, 0]]
+def one_of_each(similar: FloatArray) -> FloatArray:
+    """One of the rows ``similar (n, K, d)`` to each row, at random by their content."""
+    n = len(similar)
+    chosen: FloatArray = similar[np.arange(n), other_than(similar, np.empty((n, 0), dtype=np.int64))[:, 0]]
     return chosen
 
 
-def other_than(seed: int, chosen: IntArray, K: int) -> IntArray:
-    """For each row one of ``K`` places ``(n, 1)`` at random that is not among the ``chosen (n, m)``."""
-    n, m = chosen.shape
-    place = stream(seed, "similar row to check").integers(K - m, size=(n, 1))
+def other_than(similar: FloatArray, chosen: IntArray) -> IntArray:
+    """The place ``(n, 1)`` of one of the rows ``similar (n, K, d)`` to each row that is not ``chosen (n, m)``.
+
+    It is drawn by the content of the rows: another seed does not change it.
+    """
+    n, K, d = similar.shape
+    share = uniform(_CHECKS, contents_of(similar.reshape(n, K * d)), 1)
+    place = np.asarray(share * (K - chosen.shape[1]), dtype=np.int64)
     for taken in np.sort(chosen, axis=1).T:
         place += place >= taken[:, None]
     return place

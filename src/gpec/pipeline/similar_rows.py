@@ -144,7 +144,7 @@ def explain_some_similar(
     if m:
         chosen = choose_similar(fitted, rows, answer, similar, m, execution)
     if one_more:
-        chosen = np.hstack((chosen, other_than(fitted.context.seed, chosen, similar.shape[1])))
+        chosen = np.hstack((chosen, other_than(similar, chosen)))
     there = similar[np.arange(len(rows))[:, None], chosen]
     return SimilarExplained(chosen, _explain_similar(fitted, np.arange(len(rows)), there, execution).values)
 
