@@ -400,7 +400,7 @@ class GPEC(BaseEstimator):
         confidence_level : float
             Level of the bounds.
         n_similar_explained : int, optional
-            Of how many similar rows of each row the explainer is run: those that the Gaussian process knows least. The
+            Of how many similar rows of each row the explainer is run: those that the kernel knows least. The
             others are predicted, also from these. Each further one makes intervals follow the row better. By default
             all in mode "explain", and in mode "predict" as many as in :meth:`calibrate`, or none. With all of them
             intervals are exact for each row, in both modes.

@@ -7,6 +7,7 @@ from scipy.stats import spearmanr
 import gpec
 from gpec import GPEC
 from gpec.errors import InputError, ParameterTypeError
+from gpec.kernels import Matern, Own, Rest
 
 K, D = 10, 3
 
@@ -46,28 +47,27 @@ def g(fitted, tmp_path):
     return through_file(fitted, tmp_path / "g")
 
 
+def given(C, noise, known):
+    """What the values at ``known`` points say of all points: weights, and the covariance that is left."""
+    A = C[np.ix_(known, known)] + noise * np.eye(len(known))
+    gain = np.linalg.solve(A, C[known]).T
+    return gain, C - gain @ C[known]
+
+
 def conditioned(g, row, m):
     """Mean and deviation of the attributions of similar rows, by the dense formula, and the rows explained."""
     points = np.vstack((row, g.similar_rows(row[None])))
-    mean = g.posterior_.predict(points).mean
-    C = np.moveaxis(g.posterior_.covariance(points), 2, 0)
-    noise = g.posterior_.scale * g.posterior_.parameters.nugget
-    y, known, found = slopes(points), [0], None
-    for step in range(m + 1):
-        found = []
-        for f in range(D):
-            A = C[f][np.ix_(known, known)] + noise[f] * np.eye(len(known))
-            gain = np.linalg.solve(A, C[f][known]).T
-            variance = np.diag(C[f] - gain @ C[f][known])
-            found.append((mean[:, f] + gain @ (y[known, f] - mean[known, f]), variance))
-        if step < m:
-            total = np.sum(
-                [np.sqrt(np.maximum(v, 0) / s) for (_, v), s in zip(found, g.posterior_.scale, strict=True)], 0
-            )
-            total[known] = -1
-            known.append(int(total.argmax()))
-    value = np.stack([part[0] for part in found])[:, 1:]
-    deviation = np.sqrt(np.stack([part[1] for part in found])[:, 1:] + noise[:, None])
+    known, nugget = [0], g.posterior_.parameters.nugget
+    for _ in range(m):
+        left = np.diag(given(g.kernel_.gram(points), nugget.mean(), known)[1]).copy()
+        left[known] = -1
+        known.append(int(left.argmax()))
+    mean, C = g.posterior_.predict(points).mean, np.moveaxis(g.posterior_.covariance(points), 2, 0)
+    y, value, deviation = slopes(points), np.empty((D, K)), np.empty((D, K))
+    for f, noise in enumerate(g.posterior_.scale * nugget):
+        gain, left = given(C[f], noise, known)
+        value[f] = (mean[:, f] + gain @ (y[known, f] - mean[known, f]))[1:]
+        deviation[f] = np.sqrt(np.diag(left)[1:] + noise)
     return value - y[0][:, None], deviation, np.array(known[1:]) - 1, (y[1:] - y[0]).T
 
 
@@ -154,7 +154,8 @@ def test_a_feature_that_the_model_never_uses_does_not_decide(X):
     def two_of_three(Z):
         return slopes(Z) * [1.0, 1.0, 0.0]
 
-    g = GPEC(curved, two_of_three, kernel="rbf", n_explained=40, random_state=0, progress=False).fit(X)
+    kernel = Matern(Own(), Rest())
+    g = GPEC(curved, two_of_three, kernel=kernel, n_explained=40, random_state=0, progress=False).fit(X)
     g.calibrate(rows(40, 11), n_similar_explained=2)
     chosen = (g.explain(rows(60, 12)).rule.deviation[:, 0] == 0).argmax(axis=1)
     assert len(set(chosen.tolist())) > 3  # not the first row each time

@@ -23,7 +23,7 @@ from gpec.data import Rows, same_values
 from gpec.explainers import Attribution
 from gpec.gp import Prediction
 from gpec.intervals.rules import sizes_by_side, squares_by_side
-from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.fitted import Fitted, OutputModel
 from gpec.runtime.blocks import Execution, in_tiles, run_blocks
 from gpec.typing import BoolArray, FloatArray, IntArray
 
@@ -66,20 +66,64 @@ class Changes:
         return sizes_by_side(*(mix(squares) for squares in squares_by_side(self.offset, self.deviation)))
 
 
-def choose_similar(
-    fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, m: int, execution: Execution
-) -> IntArray:
-    """Which ``m`` of the rows ``similar (n, K, d)`` to explain: one after the other, the least known."""
+def choose_similar(fitted: Fitted, X: Rows, similar: FloatArray, m: int, execution: Execution) -> IntArray:
+    """Which ``m`` of the rows ``similar (n, K, d)`` to explain ``(n, m)``: one after the other, the least known.
+
+    That is the one with the largest deviation given the row and those chosen before, over all features in units of
+    their scale. The kernel alone tells it: the rows explained in fit would make the choice depend on their draw.
+    """
 
     def block(part: slice) -> dict[str, IntArray]:
-        pairs = _Pairs(fitted, X, answer, similar, part)
-        chosen = [pairs.observe(pairs.least_known()) for _ in range(m)]
-        return {"chosen": np.stack(chosen, axis=1)[: part.stop - part.start]}
+        at, rows, others, same = _with_similar(fitted, X, similar, part)
+        each, taken, chosen = np.arange(len(at)), same.copy(), np.empty((len(at), m), dtype=np.int64)
+        priors = [_Prior(output_model, rows, others) for output_model in fitted.output_models]
+        for t in range(m):
+            chosen[:, t] = np.where(taken, -1.0, np.sum([prior.deviation() for prior in priors], axis=0)).argmax(axis=1)
+            taken |= _the_row_itself(similar[at], similar[at, chosen[:, t]])
+            pivots = others[each * similar.shape[1] + chosen[:, t]]
+            for prior in priors:
+                prior.latent.observe_similar(chosen[:, t], prior.covariance(pivots))
+        return {"chosen": chosen[: part.stop - part.start]}
 
     found = np.empty((len(X), m), dtype=np.int64)
     for part, some in execution.run("choice of similar rows", block, X.encoded, _BLOCK):
         found[part] = some["chosen"]
     return found
+
+
+class _Prior:
+    """Rows similar to each row, by the kernel of one output, where the row itself is observed."""
+
+    def __init__(self, output_model: OutputModel, rows: Rows, others: Rows) -> None:
+        self.kernel, self.others = output_model.kernel, others
+        scale, nugget = output_model.posterior.scale, output_model.posterior.parameters.nugget
+        least = max(_LEAST_SCALE * scale.max(), np.finfo(np.float64).tiny)
+        self.weight = np.minimum(scale / least, 1.0)  # all features count alike, but those that hardly matter less
+        self.features: list[int | None] = list(range(len(scale)))
+        if not self.kernel.varies_by_feature:
+            self.features, self.weight, nugget = [None], self.weight.sum(keepdims=True), nugget.mean(keepdims=True)
+        own, there = (np.stack([self.kernel.diag(each, f) for f in self.features], axis=-1) for each in (rows, others))
+        zero = np.zeros_like(own)
+        self.latent = _Latent(np.zeros(()), there.reshape(len(rows), -1, len(self.features)), zero + nugget)
+        self.latent.observe(zero, zero, own, self.covariance(rows), np.ones(len(rows), dtype=np.bool_))
+
+    def covariance(self, rows: Rows) -> FloatArray:
+        """Of each row with its own similar rows ``(n, K, F)``."""
+        return np.stack(list(self.kernel.paired_each(rows, self.others, self.features)), axis=-1)
+
+    def deviation(self) -> FloatArray:
+        """Of each similar row, over all features ``(n, K)``."""
+        return np.asarray(np.sqrt(self.latent.variance) @ self.weight)
+
+
+def _with_similar(fitted: Fitted, X: Rows, similar: FloatArray, part: slice) -> tuple[IntArray, Rows, Rows, BoolArray]:
+    """A block of rows: their places, rows and similar rows as kernels read them, and which of these are the row."""
+    at, K = in_tiles(part), similar.shape[1]
+    place = at - part.start  # rows that fill up the last tile are copies: the model is not called for them
+    rows = fitted.with_effects(X[part])[place]
+    nearby = fitted.rows(similar[part].reshape(-1, similar.shape[2]), "a similar row")
+    others = fitted.with_effects(nearby)[(place[:, None] * K + np.arange(K)).ravel()]
+    return at, rows, others, _the_row_itself(similar[at], X.encoded[at])
 
 
 def predict_changes(
@@ -112,13 +156,9 @@ class _Pairs:
     """A block of ``n`` rows and the ``K`` rows similar to each, with what was observed of them."""
 
     def __init__(self, fitted: Fitted, X: Rows, answer: Attribution, similar: FloatArray, part: slice) -> None:
-        self.fitted, self.at, K = fitted, in_tiles(part), similar.shape[1]
-        place = self.at - part.start  # rows that fill up the last tile are copies: the model is not called for them
-        rows = fitted.with_effects(X[part])[place]
-        nearby = fitted.rows(similar[part].reshape(-1, similar.shape[2]), "a similar row")
-        self.others = fitted.with_effects(nearby)[(place[:, None] * K + np.arange(K)).ravel()]
+        self.fitted, K = fitted, similar.shape[1]
+        self.at, rows, self.others, self.same = _with_similar(fitted, X, similar, part)
         self.similar = similar[self.at]
-        self.same = _the_row_itself(self.similar, X.encoded[self.at])
         self.explained = np.zeros_like(self.same)  # by themselves, or equal to one that was
         self.y, self.totals = answer.values[self.at], _totals(fitted, self.others, answer, self.at)
         self.values = np.empty((*self.y.shape, K))  # of the similar rows that were explained
@@ -134,27 +174,16 @@ class _Pairs:
                 latent.observe(self.y[:, :, c], found.mean, found.variance, found.covariance, ~known)
                 self.latent[c].append(latent)
 
-    def least_known(self) -> IntArray:
-        """The similar row of each row whose attributions vary most, by deviations in units of each feature's scale."""
-        total = np.zeros(self.same.shape)
-        for output_model, latent in zip(self.fitted.output_models, self.latent, strict=True):
-            scale = output_model.posterior.scale
-            unit = np.maximum(scale, max(_LEAST_SCALE * scale.max(), np.finfo(np.float64).tiny))
-            total += np.sqrt(latent[0].variance / unit).sum(axis=2)
-        return np.asarray(np.where(self.explained | self.same, -1.0, total).argmax(axis=1))
-
-    def observe(self, chosen: IntArray, values: FloatArray | None = None) -> IntArray:
-        """Condition on one similar row of each row; without its attributions ``(n, d, c)`` means stay as they are."""
+    def observe(self, chosen: IntArray, values: FloatArray) -> None:
+        """Condition on one similar row of each row with its attributions ``(n, d, c)``."""
         each = np.arange(len(chosen))
         pivots = self.others[each * self.same.shape[1] + chosen]
         for c, (output_model, latent) in enumerate(zip(self.fitted.output_models, self.latent, strict=True)):
             for one, found in zip(latent, output_model.posterior.pairs(pivots, self.others), strict=False):
-                one.observe_similar(chosen, found.covariance, None if values is None else values[:, :, c])
+                one.observe_similar(chosen, found.covariance, values[:, :, c])
         equal = _the_row_itself(self.similar, self.similar[each, chosen])
         self.explained |= equal
-        if values is not None:
-            self.values = np.where(equal[:, None, None], values[..., None], self.values)
-        return chosen
+        self.values = np.where(equal[:, None, None], values[..., None], self.values)
 
     def changes(self) -> dict[str, FloatArray]:
         """The arrays of :class:`Changes`."""
@@ -199,12 +228,12 @@ class _Latent:
         self.variance = np.maximum(self.variance - column**2, 0.0)
         self._columns.append(column)
 
-    def observe_similar(self, chosen: IntArray, covariance: FloatArray, y: FloatArray | None) -> None:
-        """Condition on one of the similar rows."""
+    def observe_similar(self, chosen: IntArray, covariance: FloatArray, y: FloatArray | None = None) -> None:
+        """Condition on one of the similar rows; without its attributions, means stay as they are."""
         each = np.arange(len(chosen))
         for column in self._columns:
             covariance = covariance - column * column[each, chosen][:, None]
-        mean, variance = self.mean[each, chosen], self.variance[each, chosen]
+        variance, mean = self.variance[each, chosen], np.zeros(()) if y is None else self.mean[each, chosen]
         self.observe(mean if y is None else y, mean, variance, covariance, np.ones(len(chosen), dtype=np.bool_))
 
     def given_total(self, total: FloatArray | None) -> tuple[FloatArray, FloatArray]:

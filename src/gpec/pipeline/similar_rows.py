@@ -142,7 +142,7 @@ def explain_some_similar(
     """``m`` of the rows ``similar (n, K, d)``, chosen by their variance, and perhaps one more at random, explained."""
     chosen = np.empty((len(rows), 0), dtype=np.int64)
     if m:
-        chosen = choose_similar(fitted, rows, answer, similar, m, execution)
+        chosen = choose_similar(fitted, rows, similar, m, execution)
     if one_more:
         chosen = np.hstack((chosen, other_than(similar, chosen)))
     there = similar[np.arange(len(rows))[:, None], chosen]
