@@ -89,7 +89,7 @@ class Remembering(Explainer):
         self.inner_ = make_explainer(self.explainer)
         self.inner_.bind(model, background)
         self.stochastic, self.unit = self.inner_.stochastic, self.inner_.unit
-        self.rows_at_once = self.inner_.rows_at_once
+        self.rows_at_once, self.zero_where_equal = self.inner_.rows_at_once, self.inner_.zero_where_equal
 
     def model_rows(self, Z: np.ndarray) -> int | None:
         return self.inner_.model_rows(Z)

@@ -197,3 +197,23 @@ class TestRefused:
         with pytest.raises(InputError, match="mode='explain' explains all 10 similar rows"):
             g.explain(X[:2], n_similar_explained=3)
         assert g.explain(X[:2], n_similar_explained=K).similar_values is not None
+
+
+def test_attributions_that_are_zero_for_certain_are_not_uncertain():
+    """A feature that has one value in all background rows adds nothing in rows with the same value."""
+    X = rows(120, 20)
+    X[:, 2] = X[:, 2] > 1
+    background = np.column_stack((X[:8, :2], np.zeros(8)))
+    g = GPEC(curved, "exact", mode="predict", background=background, n_explained=40, random_state=0, progress=False)
+    e = g.fit(X).explain(X[:30])
+    similar = g.similar_rows(X[:30]).reshape(30, -1, D)
+    zero = similar[:, :, 2] == 0
+    assert zero.any()
+    assert not zero.all()
+    assert (e.rule.deviation[:, 2] == 0)[zero].all()
+    known = np.broadcast_to(e.values[:, 2, None], zero.shape)
+    np.testing.assert_array_equal(e.rule.offset[:, 2][zero], -known[zero])
+    assert (e.rule.deviation[:, 2] > 0)[~zero & (similar != X[:30, None]).any(axis=2)].all()
+    assert (e.rule.deviation[:, :2] > 0).any()
+    total = curved(similar.reshape(-1, D)).reshape(30, -1) - e.base_values[:, None]
+    np.testing.assert_allclose((e.values[..., None] + e.rule.offset).sum(axis=1), total, atol=1e-9)

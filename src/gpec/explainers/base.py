@@ -54,6 +54,8 @@ class Explainer(BaseEstimator, ABC):
         or code that may not be thread-safe.
     remedy : str
         How to reduce the cost, for the warning about a long run.
+    zero_where_equal : bool
+        Whether a feature has the attribution 0 wherever all background rows have the same value of it as the row.
     """
 
     stochastic: bool | None = None
@@ -64,6 +66,7 @@ class Explainer(BaseEstimator, ABC):
     samples: str | None = None
     threads: bool = False
     remedy: str = "explaining fewer rows costs less"
+    zero_where_equal: bool = False
     most_background: int = 100  # rows that ``background="auto"`` draws at most
     _other_samples: str = ""
     groups_: Groups | None = None  # attributions are added within groups of features

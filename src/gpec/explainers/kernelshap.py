@@ -75,6 +75,7 @@ class KernelShap(CoalitionExplainer):
     """
 
     threads = True
+    zero_where_equal = True
     samples: str | None = "n_samples"
 
     def bind(self, model: Model, background: FloatArray) -> None:

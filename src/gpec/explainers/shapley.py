@@ -60,6 +60,7 @@ class ShapleySampling(LinkedExplainer):
 
     rows_at_once = 64  # each has three sums for each background row
     threads = True
+    zero_where_equal = True
     samples = "n_permutations"
     remedy = "a smaller n_permutations costs less, and explainer='tree' needs no calls of a tree model"
 

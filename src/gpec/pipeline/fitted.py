@@ -9,7 +9,7 @@ import numpy as np
 
 from gpec._version import __version__
 from gpec.boundary import BoundarySample
-from gpec.data import Groups, Rows, Schema
+from gpec.data import Groups, Rows, Schema, same_values
 from gpec.errors import GPECError, InputError, ModelMismatchError
 from gpec.explainers import Attribution, Explainer
 from gpec.geometry import GeodesicGraph
@@ -262,6 +262,13 @@ class Fitted(Learned):
         if isinstance(noise, str) and noise != "none" and answer.variance is not None:
             return answer.variance
         return np.asarray(np.tile(usual, (len(answer.values), 1, 1)))
+
+    def surely_zero(self, Z: FloatArray) -> BoolArray:
+        """Which attributions of encoded rows ``(..., columns)`` are 0 for certain, ``(..., d)``."""
+        explainer, background, groups = self.context.explainer, self.context.background, self.context.groups
+        if explainer is None or not explainer.zero_where_equal or self.observations.given or len(groups) < Z.shape[-1]:
+            return np.zeros((*Z.shape[:-1], len(groups)), dtype=np.bool_)
+        return np.asarray(same_values(background, background[0]).all(axis=0) & same_values(Z, background[0]))
 
     def attribution_totals(self, rows: Rows) -> FloatArray:
         """The model's answers ``(n, c)`` in the unit of the attributions that add up to them."""

@@ -187,11 +187,12 @@ class _Pairs:
 
     def changes(self) -> dict[str, FloatArray]:
         """The arrays of :class:`Changes`."""
-        least, parts = _least_variance(self.fitted), []
+        least, zero, parts = _least_variance(self.fitted), self.fitted.surely_zero(self.similar), []
         for c, (latent, total) in enumerate(zip(self.latent, self.totals, strict=True)):
-            mean, variance = latent[0].given_total(total)
-            quiet = latent[-1].given_total(total)[1]
-            offset, deviation = mean - self.y[:, None, :, c], np.sqrt(np.maximum(variance, least[:, c]))
+            mean, variance = latent[0].given_total(total, zero)
+            quiet = latent[-1].given_total(total, zero)[1]
+            deviation = np.where(zero, 0.0, np.sqrt(np.maximum(variance, least[:, c])))
+            offset = mean - self.y[:, None, :, c]
             parts.append((offset, deviation, np.maximum(variance - quiet, 0.0)))
         # (n, d, c, K) from (n, K, d) of each output
         offset, deviation, noise = (np.stack(part, axis=-1).transpose(0, 2, 3, 1) for part in zip(*parts, strict=True))
@@ -236,13 +237,16 @@ class _Latent:
         variance, mean = self.variance[each, chosen], np.zeros(()) if y is None else self.mean[each, chosen]
         self.observe(mean if y is None else y, mean, variance, covariance, np.ones(len(chosen), dtype=np.bool_))
 
-    def given_total(self, total: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of what the explainer would answer, whose features may add up to ``total (n, K)``."""
-        variance = self.variance + self.noise[:, None]
+    def given_total(self, total: FloatArray | None, zero: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of what the explainer would answer, whose features may add up to ``total (n, K)``.
+
+        Some are ``zero (n, K, d)`` for certain.
+        """
+        mean, variance = np.where(zero, 0.0, self.mean), np.where(zero, 0.0, self.variance + self.noise[:, None])
         if total is None:
-            return self.mean, variance
+            return mean, variance
         share, left = _shares(variance, axis=2)
-        return self.mean + share * (total - self.mean.sum(axis=2))[:, :, None], left
+        return mean + share * (total - mean.sum(axis=2))[:, :, None], left
 
 
 def predict_values(fitted: Fitted, rows: Rows, found: Prediction, n_jobs: int | None = None) -> Prediction:
