@@ -133,3 +133,12 @@ def test_a_row_that_is_only_in_the_timing_stops_nothing(folder):
     result = explain("--out", "e.csv", *words, model="refuses:rate")
     assert result.exit_code == 0, result.output
     assert "Cost" not in result.stderr
+
+
+def test_similar_rows_to_explain_are_counted(folder):
+    table(60, 2).to_csv("fresh.csv", index=False)
+    runs, _ = the_cost(explain("--out", "e.csv", "--calibrate", "fresh.csv", "--n-similar-explained", "2"))
+    assert runs == 40 + 60 * 4 + 12 * 3
+    result = explain("--out", "x.csv", "--n-similar-explained", "2")
+    assert result.exit_code == 1
+    assert "--n-similar-explained needs --calibrate" in result.stderr

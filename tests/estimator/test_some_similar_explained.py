@@ -217,3 +217,14 @@ def test_attributions_that_are_zero_for_certain_are_not_uncertain():
     assert (e.rule.deviation[:, :2] > 0).any()
     total = curved(similar.reshape(-1, D)).reshape(30, -1) - e.base_values[:, None]
     np.testing.assert_allclose((e.values[..., None] + e.rule.offset).sum(axis=1), total, atol=1e-9)
+
+
+def test_rows_of_dask_are_explained_as_calibrated(g):
+    dask_array = pytest.importorskip("dask.array")
+    new = rows(6, 21)
+    e = g.calibrate(rows(40, 22), n_similar_explained=2).explain(new)
+    lazy = dask_array.from_array(new, chunks=(3, D))
+    frame = g.explain(lazy).compute()
+    np.testing.assert_allclose(frame["upper"].to_numpy().reshape(6, D), e.upper, rtol=1e-10)
+    with pytest.raises(InputError, match="for Dask it is that of calibrate"):
+        g.explain(lazy, n_similar_explained=2)
