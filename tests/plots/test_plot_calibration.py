@@ -121,8 +121,11 @@ def test_it_draws_where_it_is_told():
 def test_the_title_says_what_the_intervals_are_about(X, make_auto):
     g = make_auto().fit(X)
     e = g.explain(X[:5])
-    assert calibration(e, e.values).get_title() == "attributions of similar rows"
-    assert calibration(g.explain(X[:5], attribution="posterior"), e.values).get_title() == "answers of the explainer"
+    assert calibration(e, e.values).get_title() == "intervals over similar rows"
+    assert (
+        calibration(g.explain(X[:5], attribution="posterior"), e.values).get_title()
+        == "intervals for the explainer's answer"
+    )
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,12 @@ def unit_label(e: Explained) -> str:
 
 def promise_label(e: Explained) -> str:
     """A short name of the intervals; ``e.statement()`` has the full sentence."""
-    return plain(f"{level_text(e.confidence_level)} {_PROMISES.get(e.promise, f'intervals ({e.promise})')}")
+    return plain(f"{level_text(e.confidence_level)} {kind_of_intervals(e)}")
+
+
+def kind_of_intervals(e: Explained) -> str:
+    """What the intervals are about, in a few words."""
+    return _PROMISES.get(e.promise, f"intervals ({e.promise})")
 
 
 def axis_note(ax: Axes, name: str, note: str) -> None:

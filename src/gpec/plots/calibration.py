@@ -14,17 +14,12 @@ from gpec._validation import check_count, check_finite_array, check_level
 from gpec.errors import InputError
 from gpec.intervals.protocol import Explained
 from gpec.plots._plane import choose_output
-from gpec.plots._style import label, look, new_axes, require_axes
+from gpec.plots._style import kind_of_intervals, label, look, new_axes, require_axes
 from gpec.typing import FloatArray
 
 _LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
 _ROUNDING = 1e-9
 _BAND = 0.95  # of draws lie inside the band
-_ABOUT = {
-    "similar rows": "attributions of similar rows",
-    "value": "answers of the explainer",
-    "latent": "latent explanation (no coverage promised)",
-}
 
 
 def calibration(
@@ -87,7 +82,7 @@ def calibration(
     style: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 4, "linewidth": 1.6, "zorder": 5}
     ax.plot(known, held.mean(axis=1), label="all features", **style)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="promised", ylabel="actual share inside", aspect="equal")
-    ax.set_title(label(_ABOUT.get(e.promise, "") if title is None else title, width=60))
+    ax.set_title(label(kind_of_intervals(e) if title is None else title, width=60))
     ax.legend(loc="upper left" if not by_feature else "lower right", frameon=False, fontsize="small")
     return ax
 
