@@ -38,7 +38,6 @@ _MOST_HEADER = 4 * 2**20
 _MOST_LEVELS = 100
 _PIECE = 2**20
 _LONG = 100  # lists of more texts and numbers are not in the header
-_RATIO = 1100  # zlib packs at most 1,032 bytes into one
 _VALUE = 160  # bytes of memory that a value of the header or of a list takes at most, while it is read
 _JSON = ("list", "object")
 _TYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
@@ -146,8 +145,6 @@ def read(path: str | os.PathLike[str], kind: str, max_bytes: int = MAX_BYTES) ->
             references = list(_references(document["tree"]))
             _require(set(references) == set(range(len(entries))), "arrays and references to them do not fit")
             require_memory(path, values * _VALUE + sum(entries[i].memory for i in references), max_bytes)
-            packed = status.st_size - file.tell()
-            _require(sum(entry.n_bytes for entry in entries) <= _RATIO * packed, "the arrays are incomplete")
             return dict(_unpack(document["tree"], _read_arrays(file, entries)))
     except (InputError, CorruptFileError):
         raise
