@@ -41,6 +41,7 @@ PRINTED = {
     "regression.md": "exact for each row",
     "report.md": "",
     "scale.md": "True",
+    "similar.md": "sign firm for",
     "slow.md": "model rows in all",
     "start.md": "alcohol",
     "wide.md": "narrower on average",

@@ -13,6 +13,7 @@ from gpec._numbers import (
     is_missing,
     level_text,
     number,
+    rough_text,
     share_text,
     shorten,
     value_text,
@@ -110,3 +111,11 @@ def test_the_script_of_reports_writes_numbers_as_python_does(driver, tmp_path):
     for share in (0.0, 0.001, 0.234, 0.996, 1.0):
         assert driver.execute_script("return percent(arguments[0])", share) == share_text(share)
     assert driver.execute_script("return shortened('abcdefghijk', 10)") == shorten("abcdefghijk", 10)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(2_104.0, "2,100"), (0.3149, "0.31"), (3.0, "3"), (2.5, "2.5"), (123.0, "120"), (1e-7, "1e-07"), (69.0, "69")],
+)
+def test_rough_sizes_have_two_digits(size, text):
+    assert rough_text(size) == text

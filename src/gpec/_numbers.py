@@ -59,6 +59,11 @@ def answer_text(answer: Any, of_class: bool) -> str:
     return f"{answer:.3f}" if of_class and 0 <= answer <= 1 else number(answer)
 
 
+def rough_text(value: float) -> str:
+    """A size with two digits: "2,100", "0.31"."""
+    return f"{float(f'{value:.2g}'):,.10g}"
+
+
 def level_text(level: float) -> str:
     """A confidence level: "95%"."""
     return f"{100 * level:.4g}%"

@@ -27,6 +27,8 @@ _AXES: dict[str, tuple[str, ...]] = dict.fromkeys(_FULL, ("row", "feature", "out
 _AXES |= dict.fromkeys(("base_values", "predictions"), ("row", "output"))
 _AXES |= {"data": ("row", "feature"), "row_names": ("row",), "feature_names": ("feature",), "output_names": ("output",)}
 
+_SHOWN_STEPS = 4  # features of which a statement says how far similar rows lie
+
 _WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
 
 
@@ -93,6 +95,10 @@ class Explanation:
         Labels of the rows, as in the index of the DataFrame that was explained.
     rule : IntervalRule
         The rule that makes intervals from values and variances.
+    similar_steps : dict
+        What similar means in the units of the data, ``{"age": "±3", "housing": "switches in 22%"}``: the typical change
+        of each feature that changes, those with the largest attributions first. See :meth:`gpec.GPEC.similar_steps`.
+        Empty where intervals are not about similar rows, or where the statement has the units already.
 
     Notes
     -----
@@ -115,6 +121,7 @@ class Explanation:
     rule: IntervalRule = field(default_factory=Latent)
     row_names: Annotated[Any, Stored(_plain, _names_of), Shape("row"), OPTIONAL] = None
     predictions: Annotated[FloatArray, Shape("row", "output")] | None = None
+    similar_steps: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_outputs(cls, *, output_names: Any, **parts: Any) -> Explanation:
@@ -177,8 +184,12 @@ class Explanation:
         return self.rule.bounds(self.values, self.std, level)
 
     def statement(self, level: float | None = None) -> str:
-        """What the intervals promise and how that was checked, in plain sentences."""
-        return self.rule.statement(self.confidence_level if level is None else check_level(level))
+        """What the intervals promise, how that was checked, and what similar means, in plain sentences."""
+        promise = self.rule.statement(self.confidence_level if level is None else check_level(level))
+        shown = [f"{name} {words}" for name, words in self.similar_steps.items()][:_SHOWN_STEPS]
+        more = len(self.similar_steps) - len(shown)
+        means = ", ".join([*shown, f"and {more:,} more"] if more else shown)
+        return f"{promise} Similar means: {means}." if shown else promise
 
     @property
     def firmness(self) -> trust.Words:

@@ -186,7 +186,11 @@ def make_explanation(
     """The result as users see it."""
     if not (np.isfinite(found.shown.values).all() and np.isfinite(found.model_variance + found.noise_variance).all()):
         raise NumericalError("The posterior is not finite; rescale the attributions or add noise.")
-    context, shown = fitted.context, found.shown
+    context, shown, steps = fitted.context, found.shown, {}
+    in_units = fitted.similarity is None or fitted.similarity.in_units
+    if found.rule.promise == "similar rows" and fitted.steps is not None and not in_units:
+        by_size = np.argsort(-np.abs(shown.values).sum(axis=(0, 2)), kind="stable")
+        steps = fitted.steps.words(context.schema, [j for i in by_size for j in context.groups.members[i]])
     return Explanation.of_outputs(
         values=shown.values,
         model_variance=found.model_variance,
@@ -200,6 +204,7 @@ def make_explanation(
         diagnostics=diagnostics,
         rule=found.rule,
         row_names=row_names,
+        similar_steps=steps,
         predictions=None if fitted.similarity is None else context.model.kind.answers_from(rows.require("outputs")),
     )
 

@@ -25,7 +25,7 @@ from gpec.pipeline.kernel_inputs import add_effects, make_rows
 from gpec.pipeline.settings import FREE, Settings
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.state import MAY_BE_MISSING, Limits, OneOf, Shape, Stored, to_state
-from gpec.similar import SimilaritySampler
+from gpec.similar import SimilaritySampler, TypicalSteps
 from gpec.typing import BoolArray, FloatArray
 
 _KERNEL = Stored(Kernel.state, lambda state, _: Kernel.from_state(state))
@@ -97,6 +97,7 @@ class Learned:
     observations: Observations
     pool: Annotated[FloatArray, Shape("p", "column"), MAY_BE_MISSING]  # rows of ``fit``, encoded: all of them, or some
     similarity: SimilaritySampler | None = None
+    steps: TypicalSteps | None = None  # of similar rows; None where they mean nothing or are unknown
     normalizer: ResidualNormalizer | None = None  # where values are harder to predict than the posterior says
     calibration: Calibration = field(default_factory=Calibration)
     loo_r2: float | None = None  # R2 of the value on left-out rows
@@ -195,7 +196,7 @@ class Fitted(Learned):
         state = to_state(self.saved())
         how = {name: value for name, value in state["settings"].items() if name not in FREE}
         return {
-            "the fit": fingerprint({**state, "settings": how, "calibration": None, "boundary": None}),
+            "the fit": fingerprint({**state, "settings": how, "calibration": None, "boundary": None, "steps": None}),
             "the explainer": fingerprint(self.context.explainer, lasting=True),
             "what is similar": fingerprint(self.context.settings.similar, lasting=True),
         }
@@ -204,6 +205,12 @@ class Fitted(Learned):
         """Raise if this fit has no Gaussian process."""
         if self.context.mode == "explain":
             raise InputError(f"{what} needs a Gaussian process, and mode='explain' uses none; fit with mode='predict'.")
+
+    def require_similarity(self) -> SimilaritySampler:
+        """What gives rows their similar rows; raise if there are none."""
+        if self.similarity is None:
+            raise InputError("With similar=None there are no similar rows; fit with similar='auto' or an object.")
+        return self.similarity
 
     def require_explainer(self) -> Explainer:
         """The explainer; raise if there is none."""

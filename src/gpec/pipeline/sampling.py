@@ -20,7 +20,7 @@ from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.runtime.checkpoint import different_work
 from gpec.runtime.randomness import stream
-from gpec.similar import SimilaritySampler
+from gpec.similar import SimilaritySampler, TypicalSteps
 from gpec.similar.base import uniform
 from gpec.typing import FloatArray, IntArray
 
@@ -131,6 +131,16 @@ def keep_rows(inputs: FitInputs, similarity: SimilaritySampler | None) -> FloatA
         return pool
     order = stream(inputs.context.seed, "kept rows").permutation(len(inputs.rows))
     return inputs.rows[order[:_KEPT_ROWS]]
+
+
+def typical_steps(context: FitContext, similarity: SimilaritySampler | None, pool: FloatArray) -> TypicalSteps | None:
+    """How far similar rows lie; None for images, whose pixels say nothing, and where a function fails for some rows."""
+    if similarity is None or context.schema.shape is not None:
+        return None
+    try:
+        return TypicalSteps.measure(context.schema, similarity, pool)
+    except InputError:
+        return None
 
 
 def samples_boundary(context: FitContext) -> bool:

@@ -63,6 +63,7 @@ def _render(e: Explained, fit: Fitted | None, title: str | None, max_rows: int) 
         n_features=len(content.plain["features"]),
         level=level_text(e.confidence_level),
         statement=e.statement(),
+        similar_steps=e.similar_steps,
         how_to_read=how_to_read(e),
         left_out=left_out(content),
         facts=facts_of(e, {} if fit is None else fit.diagnostics_),

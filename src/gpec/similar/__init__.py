@@ -10,6 +10,7 @@ from gpec.similar.base import Similar, SimilaritySampler
 from gpec.similar.function import FunctionOfRows, SimilarFunction
 from gpec.similar.measurement import MeasurementError
 from gpec.similar.nearest import NearestRows
+from gpec.similar.steps import TypicalSteps
 
 __all__ = [
     "FunctionOfRows",
@@ -18,5 +19,6 @@ __all__ = [
     "Similar",
     "SimilarFunction",
     "SimilaritySampler",
+    "TypicalSteps",
     "make_similar",
 ]

@@ -22,6 +22,7 @@ class SimilaritySampler(Tagged, ABC, tag="kind"):
     """
 
     kind: ClassVar[str]
+    in_units: ClassVar[bool] = False  # whether the phrase says how far, in the units of the data
     random: bool = False  # whether the similar rows of a row are independent draws; else they are all there are
 
     @abstractmethod

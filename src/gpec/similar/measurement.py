@@ -104,6 +104,7 @@ class _NormalErrors(SimilaritySampler):
     """Normal errors added to some columns."""
 
     kind = "measurement error"
+    in_units = True
 
     columns: Annotated[IntArray, Shape("k"), Limits(least=0)]
     std: Annotated[FloatArray, Shape("k"), Limits(least=0)]  # in units of the encoded columns
