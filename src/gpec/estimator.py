@@ -518,7 +518,7 @@ class GPEC(BaseEstimator):
         if given is None and settings.budget is not None:
             begun = {} if checkpoint is None else read_notes(checkpoint)
             Z, n_samples = calibration_effort(fitted, Z, settings.budget, begun, n_similar_explained)
-        notes = {"n_rows": len(Z), "n_samples": n_samples or 0, "n_similar_explained": n_similar_explained}
+        notes = {"n_rows": len(Z), "n_samples": n_samples, "n_similar_explained": n_similar_explained}
         with open_checkpoint(checkpoint, "calibrate", fitted, Z, notes=notes) as cache, settings.asking(model, cache):
             before = fitted.spent + (0 if cache is None else cache.counting(lambda: model.n_rows - rows_before))
             with model.at_most(budget_left(settings, fitted.spent)):  # what a stop has lost is asked for again

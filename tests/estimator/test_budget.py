@@ -1,5 +1,6 @@
 """Rows explained roughly, and budgets of model rows that are never exceeded."""
 
+import copy
 import re
 
 import numpy as np
@@ -64,6 +65,8 @@ def test_a_noisy_explainer_gets_more_samples():
     assert quiet["expected_variance"][quiet["samples"]] == 1.0
     loud = made(rough, KernelShap()).fit(X).diagnostics_["effort"]
     assert loud["samples"] > quiet["samples"]
+    perturbed = made(rough, Lime()).fit(X).diagnostics_["effort"]["expected_variance"]
+    assert perturbed[min(perturbed)] > min(perturbed.values())  # noise counts, not only the number of rows
 
 
 @pytest.mark.parametrize("explainer", [KernelShap(n_samples=400), ShapleySampling(400), Lime(800)], ids=str)
@@ -296,6 +299,20 @@ def test_most_model_rows_of_permutations_that_share_coalitions(d, n_permutations
     most = explainer.most_model_rows(X[20:25, :d]).sum()
     assert model.n <= most
     assert n_permutations < 2_000 or most <= model.n + 5
+
+
+def test_calibrate_takes_no_row_that_only_widens_the_intervals():
+    """The 95% quantile of 19, 39, 59, ... scores is tight; what more rows would cost buys samples."""
+    g = made(curved, budget=20_000, kernel="rbf").fit(X)
+    found = []
+    for budget in (21_000, 24_000, 28_000, 34_000):
+        g.set_params(budget=budget)
+        n = int(
+            re.search(r"Checked on (\d+) rows", copy.copy(g).calibrate(X[:300] + 0.01).explain(NEW[:1]).statement())[1]
+        )
+        found.append(n)
+    assert all((n + 1) % 20 == 0 for n in found)
+    assert found[0] < found[-1] < 300
 
 
 def test_cost_of_calibrate_is_within_the_budget():

@@ -236,9 +236,9 @@ class Explainer(BaseEstimator, ABC):
         """
         return ()
 
-    def with_samples(self, n: int) -> Self:
-        """The same explainer, bound to the same model, with another number of samples."""
-        if self.samples is None:
+    def with_samples(self, n: int | None) -> Self:
+        """The same explainer, bound to the same model, with another number of samples; None: its own."""
+        if self.samples is None or n is None:
             return self
         other = copy(self)
         setattr(other, self.samples, n)

@@ -49,7 +49,7 @@ def explain_sample(
         return Observations(sample, answer, U, source, "as given", learned, given=True)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
-    explainer, own = explainer if n_samples is None else explainer.with_samples(n_samples), explainer
+    explainer, own = explainer.with_samples(n_samples), explainer
     if known is not None and known.n_samples == n_samples:
         pilot = known.rows, known.attribution
     else:

@@ -59,9 +59,9 @@ def cost_of_unfitted(inputs: FitInputs, n_jobs: int | None, m: int) -> pd.DataFr
     return _table({**steps, "fit: total": total, **price.later_calls(budget_left(context.settings, total[1]), m)})
 
 
-def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int, int]) -> tuple[int, float]:
+def _dearest(explainer: Explainer, sample: ExplainedSample, choices: dict[int | None, int]) -> tuple[int, float]:
     """Of what ``fit`` chooses from: how many rows it explains, and the share of a row's usual model rows it needs."""
-    needed = {n: most_rows(explainer.with_samples(n) if n else explainer, sample.rows, None).sum() for n in choices}
+    needed = {n: most_rows(explainer.with_samples(n), sample.rows, None).sum() for n in choices}
     usual = most_rows(explainer, sample.rows, None).sum()
     shares = {n: each / usual if usual > 0 else 1.0 for n, each in needed.items()}
     dearest = max(choices, key=lambda n: choices[n] * shares[n])

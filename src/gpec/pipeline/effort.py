@@ -103,23 +103,25 @@ def choose_effort(
         choices = affordable(inputs, sample, similarity, explainer, same, known.rows, left)
     variances, pilot, best = {}, None, next(iter(choices))
     if len(choices) > 1:
-        rows, fewest = sample.rows[: min(_PILOT_ROWS, choices[best])], best
+        numbers = cast(dict[int, int], choices)
+        fewest = next(iter(numbers))
+        rows = sample.rows[: min(_PILOT_ROWS, numbers[fewest])]
         pilot = (rows, run_explainer(context, explainer.with_samples(fewest), rows, execution))
         noise = {fewest: 1.0}
-        for n in _tried(choices):
+        for n in _tried(numbers):
             few = run_explainer(context, explainer.with_samples(n), rows[:1], execution)
             noise[n] = _mean_variance(few) / max(_mean_variance(pilot[1], 1), np.finfo(np.float64).tiny)
-        variances = _expected_variances(inputs, sample, *pilot, choices, noise)
+        variances = _expected_variances(inputs, sample, *pilot, numbers, noise)
         loud = _mean_variance(pilot[1]) / max(float(pilot[1].values.var(axis=0).mean()), np.finfo(np.float64).tiny)
-        quiet = [n for n in choices if loud * _share_of_noise(n, noise) <= _LOUDEST] or list(choices)[-1:]
+        quiet = [n for n in numbers if loud * _share_of_noise(n, noise) <= _LOUDEST] or list(numbers)[-1:]
         best = min(quiet, key=variances.__getitem__)
         pilot = pilot if best == fewest else None
-    n, n_samples = choices[best], None if best == _own_size(explainer, sample) or not best else best
+    n, n_samples = choices[best], None if best == _own_size(explainer, sample) else best
     if inputs.targets is None:
         return Effort(n, n_samples, variances, pilot)
     drawn, allowed = max(min(n, _FEWEST_ROWS), n // 2), np.inf
     if s.budget is not None:
-        price = _Price(inputs, explainer.with_samples(best) if best else explainer, sample, similarity)
+        price = _Price(inputs, explainer.with_samples(best), sample, similarity)
         allowed = price.of(n) - price.of(drawn)
     return Effort(drawn, n_samples, variances, pilot, n - drawn, allowed)
 
@@ -144,8 +146,8 @@ def affordable(
     same: int | None = None,
     known: FloatArray | None = None,
     left: float = np.inf,
-) -> dict[int, int]:
-    """Numbers of samples, the fewest first, and how many rows can be explained with each; 0 samples: no choice.
+) -> dict[int | None, int]:
+    """Numbers of samples, the fewest first, and how many rows can be explained with each.
 
     ``known`` rows were explained with the ``same`` number of samples before; for further ones, ``left`` may be used.
     """
@@ -155,9 +157,7 @@ def affordable(
         return {sizes[-1]: n_most if fixed else min(n_most, USUAL_ROWS)}
     sizes = (same,) if same in sizes else sizes
     n_known = 0 if known is None else _in_common(known, sample.rows)
-    prices = {
-        n: _Price(inputs, explainer.with_samples(n) if n else explainer, sample, similarity, n_known) for n in sizes
-    }
+    prices = {n: _Price(inputs, explainer.with_samples(n), sample, similarity, n_known) for n in sizes}
     whole = {n: price.of(n_most) for n, price in prices.items()}
     sizes = tuple(n for n, more in pairwise((*sizes, -1)) if whole[n] < whole.get(more, np.inf))
     others, least = other_rows(inputs), n_most if fixed else min(n_most, _FEWEST_ROWS)
@@ -171,9 +171,9 @@ def affordable(
         share = share_of_fit(s.budget) - others
         allowed = {n: min(share, s.budget - others - price.to_calibrate) for n, price in prices.items()}
     pilot, tried = prices[sizes[0]].of(min(_PILOT_ROWS, n_most)), sum(prices[n].of(1) for n in _tried(sizes))
-    enough: dict[int, int] = {}
+    enough: dict[int | None, int] = {}
     for n in reversed(sizes):  # with the fewest samples alone, there is no need for a pilot
-        spent = (tried if enough or n > sizes[0] else 0.0) + (pilot if n > sizes[0] else 0.0)
+        spent = (tried if enough or n != sizes[0] else 0.0) + (pilot if n != sizes[0] else 0.0)
         rows = prices[n].rows_for(allowed[n] - spent * (not fixed), left - others - prices[n].to_calibrate)
         if rows >= least and rows > max(enough.values(), default=0):  # more samples of as many rows serve as well
             enough = {n: rows, **enough}
@@ -186,10 +186,10 @@ def affordable(
     return dict([*enough.items()][-1:]) if fixed else enough  # as many samples as can be had
 
 
-def _tried(sizes: Iterable[int]) -> list[int]:
+def _tried(sizes: Iterable[int | None]) -> list[int]:
     """The numbers of samples with which the pilot measures how noise falls, beside the fewest."""
     fewest, *others = sizes
-    return [n for n in others if n <= _TRIED_SIZES * fewest]
+    return [n for n in others if n and fewest and n <= _TRIED_SIZES * fewest]
 
 
 def _mean_variance(answer: Attribution, n: int | None = None) -> float:
@@ -203,17 +203,17 @@ def _in_common(known: FloatArray, rows: FloatArray) -> int:
     return n if same.all() else int(same.argmin())
 
 
-def _sizes(settings: Settings, explainer: Explainer, sample: ExplainedSample) -> tuple[int, ...]:
-    """Numbers of samples to choose from, the fewest first; 0 if there is no choice."""
+def _sizes(settings: Settings, explainer: Explainer, sample: ExplainedSample) -> tuple[int | None, ...]:
+    """Numbers of samples to choose from, the fewest first; None alone: the explainer's own, there is no choice."""
     wanted = settings.fit_samples
     if not isinstance(wanted, str):
         return (int(wanted),)
     knows_noise = isinstance(settings.noise, str) and settings.noise == "auto"
-    return (explainer.sample_sizes(sample.rows[:1]) if wanted == "auto" and knows_noise else ()) or (0,)
+    return (explainer.sample_sizes(sample.rows[:1]) if wanted == "auto" and knows_noise else ()) or (None,)
 
 
-def _own_size(explainer: Explainer, sample: ExplainedSample) -> int:
-    return next(reversed(explainer.sample_sizes(sample.rows[:1])), 0)
+def _own_size(explainer: Explainer, sample: ExplainedSample) -> int | None:
+    return next(reversed(explainer.sample_sizes(sample.rows[:1])), None)
 
 
 def other_rows(inputs: FitInputs) -> float:
@@ -323,7 +323,7 @@ def _expected_variances(
                 less = np.tile(U.mean(axis=0) * _share_of_noise(n, noise), (count, 1))
                 design = read[len(rows) : len(rows) + count]
                 posterior = ExactPosterior(kernel, design, np.zeros((count, Y.shape[1])), less, parameters)
-                total[n] += float(posterior.predict(test).model_variance.sum())
+                total[n] += float(posterior.predict(test).variance.sum())
     least = min(total.values())
     return {n: each / least if least > 0 else 1.0 for n, each in total.items()}
 
@@ -356,26 +356,24 @@ def calibration_effort(
 ) -> tuple[FloatArray, int | None]:
     """The rows of ``Z`` to calibrate on and the samples of each, with what ``fit`` has left of a budget.
 
-    All rows, with as many samples as can be had; or as many rows as can be had, with the samples of ``fit``. What was
-    ``begun`` before a stop goes on as it was.
+    As many rows as can be had with the samples of ``fit``: all, or 19, 39, 59, ..., because the 95% quantile of any
+    other number of scores is wider than it need be. Each has as many samples as can then be had. What was ``begun``
+    before a stop goes on as it was.
     """
-    order = stream(fitted.context.seed, "calibration rows").permutation(len(Z))
+    Z = Z[stream(fitted.context.seed, "calibration rows").permutation(len(Z))]
     if "n_rows" in begun:
-        return Z[np.sort(order[: begun["n_rows"]])], begun["n_samples"] or None
-    least, left, prices = min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent, {}
-    for n, explainer in _bound_with(fitted).items():
-        prices[n] = _prices_of_pairs(fitted, explainer, Z[order], budget, n_similar_explained)
-        if n is None and prices[n][-1] <= left:
-            return Z, None
-    n_samples = fitted.observations.n_samples
-    all_rows = [n for n, price in prices.items() if price[-1] <= left]
-    if all_rows:
-        return Z, all_rows[-1]
-    price = prices[n_samples]
+        return Z[: begun["n_rows"]], begun["n_samples"]
+    least, left = min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent
+    prices = {
+        n: _prices_of_pairs(fitted, one, Z, budget, n_similar_explained) for n, one in _bound_with(fitted).items()
+    }
+    price = prices[fitted.observations.n_samples]
     n = int(np.searchsorted(price, left, side="right"))
     if n < least:
         raise too_small(budget, fitted.spent + price[least - 1], f"to calibrate on {least} rows after this fit")
-    return Z[np.sort(order[:n])], n_samples
+    if n < len(Z):
+        n -= (n + 1) % (_FEWEST_TO_CALIBRATE + 1)
+    return Z[:n], [samples for samples, each in prices.items() if each[n - 1] <= left][-1]
 
 
 def explanation_effort(
@@ -406,8 +404,8 @@ def _bound_with(fitted: Fitted) -> dict[int | None, Explainer]:
     """The explainer with each number of samples that it can take, the fewest first; None: its own number."""
     explainer = bound_explainer(fitted)
     sizes = explainer.sample_sizes(fitted.observations.rows[:1])
-    usual = {fitted.observations.n_samples, *sizes[:-1]} - {None}
-    return {**{n: explainer.with_samples(n) for n in sorted(cast(set[int], usual))}, None: explainer}
+    fewer = {fitted.observations.n_samples, *sizes[:-1]} - {None}
+    return {n: explainer.with_samples(n) for n in (*sorted(cast(set[int], fewer)), None)}
 
 
 def _prices_of_pairs(fitted: Fitted, explainer: Explainer, Z: FloatArray, budget: int, m: int) -> FloatArray:
