@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -36,32 +36,29 @@ class Spectrum:
 
 
 class Covariances:
-    """A kernel between fixed rows and others, for some features; what features share is computed once."""
+    """A kernel between fixed rows and others; what features share is computed once."""
 
-    def __init__(self, kernel: Kernel, rows: Rows, features: Sequence[int | None]) -> None:
-        self.kernel, self.rows, self.features = kernel, rows, tuple(features)
-        self._next: Iterator[tuple[int | None, FloatArray]] = iter(())
+    def __init__(self, kernel: Kernel, rows: Rows, last: int | None = None) -> None:
+        self.kernel, self.rows, self.last = kernel, rows, last
 
     @Lazy
     def cross(self) -> Crosses:
-        """Function of rows ``x`` that gives ``k(x, X)`` and ``k(x, x)`` of each feature in turn."""
-        return self.kernel.crosses_to(self.rows, self.features)
+        """Function of rows ``x`` and then of the feature that gives ``k(x, X)`` and ``k(x, x)``."""
+        return self.kernel.crosses_to(self.rows)
 
-    def matrices(self) -> Iterator[FloatArray]:
-        """``k(X, X)`` of each feature in turn."""
-        return (symmetric(*pair) for pair in self.cross(self.rows))
+    @Lazy
+    def _at_rows(self) -> Callable[[int | None], tuple[FloatArray, FloatArray]]:
+        return self.cross(self.rows)
 
     def matrix(self, feature: int | None) -> FloatArray:
-        """``k(X, X)`` of one feature; features asked for in order share what all need."""
-        while True:
-            for own, K in self._next:
-                if own == feature:
-                    self._next = iter(()) if own == self.features[-1] else self._next
-                    return K
-            self._next = zip(self.features, self.matrices(), strict=True)
+        """``k(X, X)`` of one feature; after the last one, what features share is freed."""
+        K = symmetric(*self._at_rows(feature))
+        if feature == self.last:
+            vars(self).pop("_at_rows", None)
+        return K
 
     def __getstate__(self) -> dict[str, Any]:  # functions cannot be pickled, but made again
-        return {**{name: value for name, value in vars(self).items() if name != "cross"}, "_next": iter(())}
+        return {"kernel": self.kernel, "rows": self.rows, "last": self.last}
 
 
 class Gram:
@@ -76,7 +73,7 @@ class Gram:
         self, kernel: Kernel, rows: Rows, feature: int | None = None, covariances: Covariances | None = None
     ) -> None:
         self.kernel, self.rows, self.feature = kernel, rows, feature
-        self.covariances = Covariances(kernel, rows, (feature,)) if covariances is None else covariances
+        self.covariances = covariances or Covariances(kernel, rows)
 
     @classmethod
     def of_matrix(cls, K: FloatArray) -> Gram:
@@ -119,7 +116,7 @@ class LowRankGram(Gram):
     def __init__(self, gram: Gram, pivots: IntArray, Z: FloatArray, residual: float) -> None:
         super().__init__(gram.kernel, gram.rows, gram.feature)
         self.pivots, self.residual, self.L = pivots, residual, Z[pivots]
-        self._to_pivots = Covariances(gram.kernel, gram.rows[pivots], (gram.feature,))
+        self._to_pivots = Covariances(gram.kernel, gram.rows[pivots])
         vars(self)["Z"] = Z
         squares, self.V = eigh(Z.T @ Z, driver="evd")
         self.values = np.maximum(squares, 0.0)
@@ -138,7 +135,7 @@ class LowRankGram(Gram):
 
     def cross_covariance(self, rows: Rows) -> CrossCovariance:
         """``z`` takes the place of ``k(x, X)``."""
-        k, diagonal = next(self._to_pivots.cross(rows))
+        k, diagonal = self._to_pivots.cross(rows)(self.feature)
         return CrossCovariance(np.asarray(solve_triangular(self.L, k.T, lower=True).T), diagonal, self)
 
     def project(self, k: FloatArray) -> FloatArray:
@@ -167,15 +164,15 @@ def cross_covariances(grams: Sequence[Gram], rows: Rows) -> Iterator[CrossCovari
     if isinstance(first, LowRankGram):
         yield from (gram.cross_covariance(rows) for gram in grams if isinstance(gram, LowRankGram))
     elif first.feature is None:
-        yield from repeat(CrossCovariance(*next(first.covariances.cross(rows)), first), len(grams))
+        yield from repeat(CrossCovariance(*first.covariances.cross(rows)(None), first), len(grams))
     else:
-        for gram, (k, diagonal) in zip(grams, first.covariances.cross(rows), strict=True):
-            yield CrossCovariance(k, diagonal, gram)
+        of_feature = first.covariances.cross(rows)
+        yield from (CrossCovariance(*of_feature(gram.feature), gram) for gram in grams)
 
 
 def feature_grams(kernel: Kernel, rows: Rows, d: int) -> list[tuple[IntArray, Gram]]:
     """Features with the Gram matrix they share: all with one, unless the kernel differs by feature."""
     if not kernel.varies_by_feature:
         return [(np.arange(d), Gram(kernel, rows))]
-    covariances = Covariances(kernel, rows, range(d))
+    covariances = Covariances(kernel, rows, last=d - 1)
     return [(np.array([f]), Gram(kernel, rows, f, covariances)) for f in range(d)]

@@ -118,7 +118,7 @@ class _Sample:
 
     def without(self, i: int) -> _Sample:
         """The same for a kernel that lacks its ``i``-th term."""
-        return replace(self, distances=self.distances and self.distances.without(i))
+        return replace(self, distances=self.distances and self.distances[:i] + self.distances[i + 1 :])
 
 
 _ObjectiveOf = Callable[[Kernel, _Sample], Objective]

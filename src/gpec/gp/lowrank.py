@@ -18,9 +18,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from gpec.gp._gram import Gram, LowRankGram
-from gpec.gp._linalg import LowRankCholesky, LowRankSpectral
+from gpec.gp._linalg import FlatMean, LowRankCholesky, LowRankSpectral
 from gpec.gp.evidence import Parameters
-from gpec.gp.posterior import Conditioned, Posterior, independent
+from gpec.gp.posterior import Posterior
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
 
@@ -64,15 +64,15 @@ class LowRankPosterior(Posterior):
         self.seed, self.tolerance, self.max_rank = seed, tolerance, max_rank
         super().__init__(kernel, rows, Y, U, parameters)
 
-    def _group(self, features: IntArray, gram: Gram) -> Any:
+    def _split(self, features: IntArray, gram: Gram) -> Any:
         rng = np.random.default_rng(self.seed)  # the same pivots for each feature, and after loading
-        return super()._group(features, LowRankGram(gram, *_features(gram, self.tolerance, self.max_rank, rng)))
+        return super()._split(features, LowRankGram(gram, *_features(gram, self.tolerance, self.max_rank, rng)))
 
-    def _conditioned(self, features: IntArray, gram: Any, h: FloatArray) -> Conditioned:
-        found = independent(gram, h, self.parameters.free_mean, LowRankSpectral, LowRankCholesky)
-        for _, P in found:
-            P.prepare()
-        return found
+    def _conditioned(self, features: IntArray, gram: Any, h: FloatArray) -> FlatMean:
+        A = LowRankCholesky(gram, h[:, 0]) if np.ptp(h, axis=0).any() else LowRankSpectral(gram, h[0])
+        P = FlatMean(A, self.parameters.free_mean)
+        P.prepare()
+        return P
 
     @property
     def n_pivots(self) -> int:

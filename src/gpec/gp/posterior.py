@@ -12,8 +12,9 @@ never negative. ``FlatMean`` of :mod:`gpec.gp._linalg` integrates the mean out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,19 +23,17 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
 from gpec.gp._gram import Covariances, CrossCovariance, Gram, cross_covariances, feature_grams
-from gpec.gp._linalg import Cholesky, Covariance, FlatMean, Spectral, VarianceFactor
-from gpec.gp._reml import LEAST_NUGGET
-from gpec.gp.evidence import LARGEST_NOISE, Parameters
+from gpec.gp._linalg import Cholesky, FlatMean, Spectral
+from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
+
+__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "PairPosterior", "Posterior", "Prediction"]
 
 JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)
 _EXACT_VARIANCES = 1_000  # rows up to which the variances of a kernel by feature are predicted from all of them
 _VARIANCE_ROWS = 500  # rows from which they are predicted beyond that
-
-# Columns of a group of features, with what conditions them on their attributions.
-Conditioned = list[tuple[IntArray, FlatMean]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,19 +78,17 @@ class PairPosterior:
 
 @dataclass(eq=False)
 class _FeatureGroup:
-    """Features that share a kernel matrix, with attributions ``y (N, d)`` in units of the root of their scales."""
+    """Features that are predicted together, with attributions ``y (N, d)`` in units of the root of their scales."""
 
     features: IntArray
     gram: Gram
     y: FloatArray
-    noisy: Conditioned
-    noise_free: Conditioned
+    noisy: FlatMean
+    noise_free: FlatMean
     condition: float
 
     def __post_init__(self) -> None:
-        means, weights = zip(*(P.fit(self.y[:, columns]) for columns, P in self.noisy), strict=True)
-        order = np.argsort(np.concatenate([columns for columns, _ in self.noisy]))
-        self.mean, self.weights = np.concatenate(means)[order], np.hstack(weights)[:, order]
+        self.mean, self.weights = self.noisy.fit(self.y)
         self.gram.forget()
 
     def mean_at(self, cross: CrossCovariance) -> FloatArray:
@@ -100,42 +97,28 @@ class _FeatureGroup:
 
     def predict(self, cross: CrossCovariance) -> tuple[FloatArray, ...]:
         """Mean, prior variance, and its reduction as if the attributions had no noise and with it, all ``(n, d)``."""
-        prior = np.repeat(cross.diagonal[:, None], len(self.features), axis=1)
-        noise_free = self._reduction(cross, self.noise_free)
-        noisy = noise_free if self.noisy is self.noise_free else self._reduction(cross, self.noisy)
-        return self.mean_at(cross), prior, noise_free, noisy
-
-    def _reduction(self, cross: CrossCovariance, conditioned: Conditioned) -> FloatArray:
-        found = np.empty((len(cross.k), len(self.features)))
-        for columns, P in conditioned:
-            found[:, columns] = P.variance_reduction(cross)
-        return found
-
-    def factor(self, cross: CrossCovariance, column: int, noisy: bool = True) -> VarianceFactor:
-        """The reduction between rows, for one of the features."""
-        conditioned = self.noisy if noisy else self.noise_free
-        columns, P = next((columns, P) for columns, P in conditioned if column in columns)
-        return P.factor(cross, int(np.flatnonzero(columns == column)[0]))
+        mean = self.mean_at(cross)
+        noise_free = self.noise_free.variance_reduction(cross)
+        noisy = noise_free if self.noisy is self.noise_free else self.noisy.variance_reduction(cross)
+        return mean, *(np.broadcast_to(part, mean.shape) for part in (cross.diagonal[:, None], noise_free, noisy))
 
     def pair_variances(
-        self, here: CrossCovariance, there: CrossCovariance, between: FloatArray, noisy: bool
+        self, here: CrossCovariance, there: CrossCovariance, between: FloatArray, P: FlatMean
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Variance at rows ``(n, d)`` and at ``K`` rows similar to each, and their covariance ``(n, K, d)``."""
         (n, K), d = between.shape, len(self.features)
         variance, of_similar, covariance = np.empty((n, d)), np.empty((n, K, d)), np.empty((n, K, d))
         for f in range(d):
-            V, W = self.factor(here, f, noisy), self.factor(there, f, noisy)
+            V, W = P.factor(here, f), P.factor(there, f)
             variance[:, f] = np.maximum(here.diagonal - V.diagonal(), 0.0)
             of_similar[:, :, f] = np.maximum(there.diagonal - W.diagonal(), 0.0).reshape(n, K)
             covariance[:, :, f] = between - V.paired(W)
         return variance, of_similar, covariance
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        residual, variance = np.empty_like(self.y), np.empty_like(self.y)
-        for columns, P in self.noisy:
-            residual[:, columns], variance[:, columns] = P.leave_one_out(self.y[:, columns])
+        residual, variance = self.noisy.leave_one_out(self.y)
         self.gram.forget()
-        return residual, variance
+        return residual, np.broadcast_to(variance, self.y.shape)
 
 
 class Posterior(ABC):
@@ -177,17 +160,26 @@ class Posterior(ABC):
         with np.errstate(divide="ignore", over="ignore"):
             self._flat_noise = 1.0 / (1.0 / U).sum(axis=0)  # variance of the mean of attributions that do not vary
         grams = feature_grams(kernel, self.rows, Y.shape[1]) if grams is None else grams
-        self._groups = [self._group(features, gram) for features, gram in grams]
+        self._groups = [group for features, gram in grams for group in self._split(features, gram)]
         self._order = np.argsort(np.concatenate([group.features for group in self._groups]))
         self.mean = np.sqrt(self._scale) * self._gather([group.mean for group in self._groups])
         self._condition = self._gather([np.full(len(group.features), group.condition) for group in self._groups])
         self.scale, self.condition = parameters.scale, float(self._condition.max())
 
     @abstractmethod
-    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
-        """The algebra of features that share a kernel matrix, with noise ``h (N, d)`` in units of the scale."""
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> FlatMean:
+        """The algebra of features of one group, with noise ``h (N, d)`` in units of the scale."""
 
-    def _group(self, features: IntArray, gram: Gram) -> _FeatureGroup:
+    def _alike(self, features: IntArray, h: FloatArray) -> list[IntArray]:
+        """Groups among features that share a kernel matrix, as columns of their noise ``h``.
+
+        Features whose noise is the same at all rows share eigenvectors, others a Cholesky factor if it is equal.
+        """
+        _, group = np.unique(np.where(np.ptp(h, axis=0) == 0, 0.0, h), axis=1, return_inverse=True)
+        return [np.flatnonzero(group.ravel() == i) for i in range(group.max() + 1)]
+
+    def _split(self, features: IntArray, gram: Gram) -> Iterator[_FeatureGroup]:
+        """The groups of features that share a kernel matrix."""
         nugget, scale = self.parameters.nugget[features], self._scale[features]
         with np.errstate(over="ignore"):
             noise = np.minimum(self.U[:, features] / scale, LARGEST_NOISE)
@@ -195,10 +187,13 @@ class Posterior(ABC):
         with_noise, nuggets = (
             np.maximum(nugget + u, LEAST_NUGGET) + JITTER + gram.residual for u in (noise, 0 * noise)
         )
-        noise_free = self._conditioned(features, gram, nuggets)
-        noisy = self._conditioned(features, gram, with_noise) if self._noisy[features].any() else noise_free
         condition = 1.0 + self._largest_eigenvalue(features, gram) / float(nuggets.min())
-        return _FeatureGroup(features, gram, self.Y[:, features] / np.sqrt(scale), noisy, noise_free, condition)
+        y = self.Y[:, features] / np.sqrt(scale)
+        for columns in self._alike(features, with_noise):
+            some = features[columns]
+            noise_free = self._conditioned(some, gram, nuggets[:, columns])
+            noisy = self._conditioned(some, gram, with_noise[:, columns]) if self._noisy[some].any() else noise_free
+            yield _FeatureGroup(some, gram, y[:, columns], noisy, noise_free, condition)
 
     def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
         return gram.largest_eigenvalue
@@ -224,9 +219,10 @@ class Posterior(ABC):
         With the nugget, ``scale * nugget``, on its diagonal, that is the variance of :meth:`predict`.
         """
         rows, parts = Rows.of(X), []
-        between = Covariances(self.kernel, rows, self._features).matrices()
-        for (group, cross), K in zip(self._crosses(rows), between, strict=True):
-            parts.append(np.stack([K - group.factor(cross, f).matrix() for f in range(len(group.features))], axis=-1))
+        between = Covariances(self.kernel, rows)
+        for group, cross in self._crosses(rows):
+            K, P = between.matrix(group.gram.feature), group.noisy
+            parts.append(np.stack([K - P.factor(cross, f).matrix() for f in range(len(group.features))], axis=-1))
         return self._scaled(self._gather(parts), self._flat_noise)  # a flat feature is one unknown constant
 
     def pairs(self, X: Any, similar: Any) -> tuple[PairPosterior, PairPosterior]:
@@ -235,16 +231,14 @@ class Posterior(ABC):
         Twice: with the noise of the explained rows, and as if they had none, at the same parameters.
         """
         rows, others = Rows.of(X), Rows.of(similar, "similar")
-        between = self.kernel.paired_each(rows, others, self._features)
-        mean, similar_mean, *variances = self._collect(
-            (
-                group.mean_at(here),
-                group.mean_at(there).reshape(*kk.shape, len(group.features)),
-                *group.pair_variances(here, there, kk, noisy=True),
-                *(group.pair_variances(here, there, kk, noisy=False) if self._noisy.any() else ()),
-            )
-            for (group, here), (_, there), kk in zip(self._crosses(rows), self._crosses(others), between, strict=True)
-        )
+        paired = cache(self.kernel.paired(rows, others))
+        found = []
+        for (group, here), (_, there) in zip(self._crosses(rows), self._crosses(others), strict=True):
+            between = paired(group.gram.feature)
+            means = group.mean_at(here), group.mean_at(there).reshape(*between.shape, -1)
+            variants = (group.noisy, group.noise_free) if self._noisy.any() else (group.noisy,)
+            found.append((*means, *(part for P in variants for part in group.pair_variances(here, there, between, P))))
+        mean, similar_mean, *variances = self._collect(found)
         means = self._in_units(mean), self._in_units(similar_mean)
         with_noise = PairPosterior(*means, *(self._scaled(part, self._flat_noise) for part in variances[:3]))
         if not self._noisy.any():
@@ -262,15 +256,11 @@ class Posterior(ABC):
         """Each group of features with the cross-covariance of the rows."""
         return zip(self._groups, cross_covariances([group.gram for group in self._groups], rows), strict=True)
 
-    @property
-    def _features(self) -> list[int | None]:
-        return [group.gram.feature for group in self._groups]
-
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         """Arrays whose last axis are the features of each group, as one."""
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)[..., self._order]
 
-    def _collect(self, found: Iterator[tuple[FloatArray, ...]]) -> list[FloatArray]:
+    def _collect(self, found: Iterable[tuple[FloatArray, ...]]) -> list[FloatArray]:
         return [self._gather(list(parts)) for parts in zip(*found, strict=True)]
 
     def _in_units(self, mean: FloatArray) -> FloatArray:
@@ -304,35 +294,16 @@ def _variance_of_others(U: FloatArray) -> FloatArray:
         return np.asarray(1.0 / (precision.cumsum(axis=0)[:-2] + precision[::-1].cumsum(axis=0)[-3::-1]))
 
 
-def independent(
-    gram: Any, h: FloatArray, free_mean: bool, equal: Callable[..., Covariance], varying: Callable[..., Covariance]
-) -> Conditioned:
-    """Features that share a Gram matrix and do not depend on each other, with noise ``h (N, d)``.
-
-    Those whose noise is the same at all rows share eigenvectors; the others take one Cholesky factor for each distinct
-    column of ``h``.
-    """
-    same = np.ptp(h, axis=0) == 0
-    shared, others = np.flatnonzero(same), np.flatnonzero(~same)
-    found = [(shared, FlatMean(equal(gram, h[0, shared]), free_mean))] if len(shared) else []
-    if len(others):
-        _, first, label = np.unique(h[:, others], axis=1, return_index=True, return_inverse=True)
-        for i, column in enumerate(first):
-            found.append((others[label.ravel() == i], FlatMean(varying(gram, h[:, others[column]]), free_mean)))
-    return found
-
-
 class ExactPosterior(Posterior):
     """Exact posterior from the dense kernel matrix."""
 
-    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> FlatMean:
         free_mean = self.parameters.free_mean
-        if gram.feature is None:
-            equal, varying = lambda gram, h: Spectral(gram.spectrum, h), lambda gram, h: Cholesky(gram.matrix, h)
-            return independent(gram, h, free_mean, equal, varying)
-        if len(h) > _EXACT_VARIANCES:
-            return [(np.array([0]), _VariancesOfFew(gram, h[:, 0], free_mean))]
-        return [(np.array([0]), FlatMean(Cholesky(gram.matrix, h[:, 0]), free_mean))]
+        if gram.feature is None and not np.ptp(h, axis=0).any():
+            return FlatMean(Spectral(gram.spectrum, h[0]), free_mean)
+        if gram.feature is not None and len(h) > _EXACT_VARIANCES:
+            return _VariancesOfFew(gram, h[:, 0], free_mean)
+        return FlatMean(Cholesky(gram.matrix, h[:, 0]), free_mean)
 
 
 class _VariancesOfFew(FlatMean):

@@ -13,10 +13,10 @@ from gpec._validation import check_choice, check_finite_array
 from gpec.data import Rows
 from gpec.errors import InputError, ParameterTypeError
 from gpec.gp._gram import Gram
-from gpec.gp._linalg import JointFlatMean, Kronecker
+from gpec.gp._linalg import FlatMean, JointFlatMean, Kronecker
 from gpec.gp._task_evidence import JointEvidence, Learned, learn_matrix, mix, penalty_of_parameter
 from gpec.gp.evidence import Parameters, fit_parameters
-from gpec.gp.posterior import Conditioned, ExactPosterior
+from gpec.gp.posterior import ExactPosterior
 from gpec.kernels import Kernel
 from gpec.runtime.randomness import stream
 from gpec.runtime.state import Limits, Shape
@@ -104,20 +104,22 @@ class TaskPosterior(ExactPosterior):
     def _dependent(self, features: IntArray) -> bool:
         return bool((self._T[np.ix_(features, features)] != np.eye(len(features))).any())
 
-    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> Conditioned:
-        T, free_mean = self._T[np.ix_(features, features)], self.parameters.free_mean
+    def _alike(self, features: IntArray, h: FloatArray) -> list[IntArray]:
+        return [np.arange(len(features))] if self._dependent(features) else super()._alike(features, h)
+
+    def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> FlatMean:
         if not self._dependent(features):
             return super()._conditioned(features, gram, h)
-        columns = np.arange(len(T))
+        T, free_mean = self._T[np.ix_(features, features)], self.parameters.free_mean
         if not np.ptp(h, axis=0).any():
-            return [(columns, Kronecker(gram.spectrum, T, h[0], free_mean))]
+            return Kronecker(gram.spectrum, T, h[0], free_mean)
         if h.size > _LARGEST:
             raise InputError(
                 f"task_kernel takes at most {_LARGEST:,} rows times dependent features where the noise differs "
                 f"between rows, got {len(h):,} x {len(T):,} = {h.size:,}; explain fewer rows, set noise to a "
                 "number or 'none', or use task_kernel=None."
             )
-        return [(columns, JointFlatMean(gram.matrix, T, h, free_mean))]
+        return JointFlatMean(gram.matrix, T, h, free_mean)
 
     def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
         T = self._T[np.ix_(features, features)]

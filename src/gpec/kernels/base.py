@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, Self, get_type_hints
 
 import numpy as np
@@ -23,10 +24,14 @@ from gpec.kernels._sklearn import SklearnAdapter
 from gpec.runtime.state import Limits, read_attributes
 from gpec.typing import FloatArray
 
+__all__ = ["POSITIVE", "ByFeature", "Cross", "Crosses", "Kernel", "Pullback"]
+
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
-# The same for several features, one after the other.
-Crosses = Callable[[Rows], Iterator[tuple[FloatArray, FloatArray]]]
+# Rows X -> a function of the feature that gives the same; what features share is computed once.
+Crosses = Callable[[Rows], Callable[[int | None], tuple[FloatArray, FloatArray]]]
+# The feature that is explained, or None for the whole row -> a matrix.
+ByFeature = Callable[[int | None], FloatArray]
 # k(X, X) of several features, (F, n, n), and W (F, n, n) -> sum_fij W_fij dk_fij / dtheta.
 Pullback = tuple[FloatArray, Callable[[FloatArray], FloatArray]]
 
@@ -68,10 +73,10 @@ class Kernel(SklearnAdapter, ABC):
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         """A function of rows ``X`` that gives ``k(X, Y)`` and ``k(x, x)``; what depends on ``Y`` is computed once."""
 
-    def crosses_to(self, Y: Rows, features: Sequence[int | None]) -> Crosses:
-        """:meth:`cross_to` for several features; what features share is computed once."""
-        crosses = [self.cross_to(Y, feature) for feature in features]
-        return lambda X: (cross(X) for cross in crosses)
+    def crosses_to(self, Y: Rows) -> Crosses:
+        """:meth:`cross_to` for any feature."""
+        cross_to = cache(partial(self.cross_to, Y))
+        return lambda X: lambda feature: cross_to(feature)(X)
 
     def check(self) -> None:
         """Refuse parameters that can never be used."""
@@ -119,16 +124,20 @@ class Kernel(SklearnAdapter, ABC):
         """``k(X, Y)``."""
         return self.cross_to(Rows.of(Y, "Y"), feature)(Rows.of(X))[0]
 
-    def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
+    def paired(self, X: Rows, Y: Rows) -> ByFeature:
         """``k(x, y) (n, K)`` of each of ``n`` rows with its own ``K`` of the ``n K`` rows of ``Y``."""
         n, K = len(X), len(Y) // len(X)
-        found = np.empty((n, K))
-        for start in range(0, n, _PAIRED):  # few at a time: the rest of each matrix is not wanted
-            some = slice(start, min(start + _PAIRED, n))
-            m = some.stop - some.start
-            matrix = self.cross_to(X[some], feature)(Y[some.start * K : some.stop * K])[0].reshape(m, K, m)
-            found[some] = matrix[np.arange(m), :, np.arange(m)]
-        return found
+
+        def paired(feature: int | None) -> FloatArray:
+            found = np.empty((n, K))
+            for start in range(0, n, _PAIRED):  # few at a time: the rest of each matrix is not wanted
+                block = X[start : start + _PAIRED]
+                m = len(block)
+                matrix = self.cross_to(block, feature)(Y[start * K : (start + m) * K])[0].reshape(m, K, m)
+                found[start : start + m] = matrix[np.arange(m), :, np.arange(m)]
+            return found
+
+        return paired
 
     def gram(self, X: Any, feature: int | None = None) -> FloatArray:
         """``k(X, X)``, exactly symmetric."""
@@ -144,10 +153,6 @@ class Kernel(SklearnAdapter, ABC):
             ahead, behind = (self.with_theta(theta + sign * step).gram(rows, feature) for sign in (1, -1))
             gradient[:, :, p] = (ahead - behind) / (2 * _STEP)
         return K, gradient
-
-    def paired_each(self, X: Rows, Y: Rows, features: Sequence[int | None]) -> Iterator[FloatArray]:
-        """:meth:`paired` for several features; what features share is computed once."""
-        return (self.paired(X, Y, feature) for feature in features)
 
     def __init__(self) -> None:
         """A kernel without parameters; scikit-learn reads them off the signature."""

@@ -14,17 +14,15 @@ from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import POSITIVE, Cross, Kernel
+from gpec.kernels.base import POSITIVE, ByFeature, Cross, Kernel
 from gpec.kernels.compose import Composed
 from gpec.runtime.state import Shape
 from gpec.typing import FloatArray
 
-# The feature that is explained, or None for the whole row -> squared distances before the length.
-ByFeature = Callable[[int | None], FloatArray]
+__all__ = ["Between", "Distance", "Effect", "Output", "Own", "PointDistance", "Rest"]
+
 # Squared distances between two arrays of points: ``squares`` or ``pairs``.
 Metric = Callable[[FloatArray, FloatArray], FloatArray]
-# A derivative: a number times a matrix.
-Slope = tuple[float, FloatArray]
 
 _ROOT3 = np.sqrt(3.0)
 _ROWS_FOR_LENGTH = 300
@@ -86,23 +84,15 @@ class Distance(Kernel):
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
         self._require_fitted("length_")
         squared_to = self.squared_to(Y)
-        return lambda X: (matern(squared_to(X)(feature) / self.length_**2), np.ones(len(X)))
+        return lambda X: (matern(squared_to(X)(feature) / self.length_**2)[0], np.ones(len(X)))
 
-    def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return matern(self.squared_pairs(X, Y)(feature) / self.length_**2)
+    def paired(self, X: Rows, Y: Rows) -> ByFeature:
+        squared_of = self.squared_pairs(X, Y)
+        return lambda feature: matern(squared_of(feature) / self.length_**2)[0]
 
-    def squared_gradient(self, rows: Rows) -> Callable[[int | None], tuple[FloatArray, list[Slope]]]:
-        """Squared distances over the length, and their derivatives by each free parameter."""
-        squared_of = self.squared_to(rows)(rows)
-
-        def gradient(feature: int | None) -> tuple[FloatArray, list[Slope]]:
-            squared = squared_of(feature) / self.length_**2
-            return squared, [(-2.0, squared)] if self._free() else []
-
-        return gradient
-
-    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        return gradient_of([self.squared_gradient(Rows.of(X))(feature)])
+    def pull_squared(self, W: FloatArray, rows: Rows, features: Sequence[int | None]) -> FloatArray:
+        """``sum_fij W_fij dD_fij / dtheta`` of squared distances before the length, by parameters besides it."""
+        return np.empty(0)
 
     def diagnostics(self) -> dict[str, Any]:
         self._require_fitted("length_")
@@ -267,31 +257,23 @@ class Between(Composed, Distance):
         return to
 
     def squared_pairs(self, X: Rows, Y: Rows) -> ByFeature:
+        paired = self.kernel_.paired(X, Y)
+
         def squared(feature: int | None) -> FloatArray:
             diagonal = self.kernel_.diag(Y, feature).reshape(len(X), -1)
-            return _apart(self.kernel_.paired(X, Y, feature), self.kernel_.diag(X, feature), diagonal)
+            return _apart(paired(feature), self.kernel_.diag(X, feature), diagonal)
 
         if self.varies_by_feature:
             return squared
         whole = squared(None)
         return lambda feature: whole
 
-    def squared_gradient(self, rows: Rows) -> Callable[[int | None], tuple[FloatArray, list[Slope]]]:
-        outer = super().squared_gradient(rows)
+    def pull_squared(self, W: FloatArray, rows: Rows, features: Sequence[int | None]) -> FloatArray:
         if not self.kernel_.n_dims:
-            return outer
-        shared = None if self.varies_by_feature else self._slopes(rows, None)
-
-        def gradient(feature: int | None) -> tuple[FloatArray, list[Slope]]:
-            squared, slopes = outer(feature)
-            return squared, slopes + (self._slopes(rows, feature) if shared is None else shared)
-
-        return gradient
-
-    def _slopes(self, rows: Rows, feature: int | None) -> list[Slope]:
-        dK = self.kernel_.gram_gradient(rows, feature)[1]
-        k = np.einsum("iip->ip", dK)
-        return [(self.length_**-2, slope) for slope in np.moveaxis(k[:, None] + k[None] - 2.0 * dK, 2, 0)]
+            return np.empty(0)
+        by_kernel = -2.0 * W
+        np.einsum("fii->fi", by_kernel)[...] += W.sum(axis=1) + W.sum(axis=2)
+        return self.kernel_.grams_pullback(rows, features)[1](by_kernel)
 
     def diagnostics(self) -> dict[str, Any]:
         return {**self.kernel_.diagnostics(), **Distance.diagnostics(self)}
@@ -306,21 +288,11 @@ def _answers(rows: Rows) -> FloatArray:
     return rows.kind.compared(rows.require("outputs"))
 
 
-def matern(squared: FloatArray) -> FloatArray:
-    """``(1 + sqrt(3) d) exp(-sqrt(3) d)`` of squared distances; ``squared`` is overwritten."""
-    return _with_decay(squared)[0]
-
-
-def gram_of(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``k`` and ``exp(-sqrt(3) d)`` of squared distances ``(..., n, n)`` between the same rows, which are overwritten.
+def matern(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``k = (1 + sqrt(3) d) exp(-sqrt(3) d)`` and ``exp(-sqrt(3) d)`` of squared distances, which are overwritten.
 
     The derivative of ``k`` by the squared distance is -3/2 of the latter.
     """
-    np.einsum("...ii->...i", squared)[...] = 0.0
-    return _with_decay(squared)
-
-
-def _with_decay(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
     np.sqrt(squared, out=squared)
     squared *= _ROOT3
     decay = np.negative(squared)
@@ -348,10 +320,3 @@ def pairs(X: FloatArray, Y: FloatArray) -> FloatArray:
     """Squared distances ``(n, K)`` of ``X (n, m)`` to ``Y (n K, m)``."""
     apart = Y.reshape(len(X), -1, X.shape[1]) - X[:, None]
     return np.asarray(np.einsum("ikj,ikj->ik", apart, apart))
-
-
-def gradient_of(terms: Sequence[tuple[FloatArray, list[Slope]]]) -> tuple[FloatArray, FloatArray]:
-    """The Matern kernel of added squared distances and its derivatives ``(n, n, p)``."""
-    K, decay = gram_of(np.sum([squared for squared, _ in terms], axis=0))
-    slopes = [-1.5 * a * decay * slope for _, slopes in terms for a, slope in slopes]
-    return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))

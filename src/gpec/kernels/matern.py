@@ -11,8 +11,8 @@ A term whose length grows without bound is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,15 @@ import numpy as np
 from gpec.data import Rows
 from gpec.errors import InputError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels.base import Cross, Crosses, Pullback
+from gpec.kernels.base import ByFeature, Cross, Crosses, Pullback
 from gpec.kernels.compose import Composed
-from gpec.kernels.distances import Between, ByFeature, Distance, Own, Rest, gradient_of, gram_of, matern
+from gpec.kernels.distances import Between, Distance, Own, Rest, matern
 from gpec.typing import FloatArray
+
+__all__ = ["Matern"]
+
+# Features -> squared distances ``(F, n, n)``, or ``(n, n)`` if they are the same for all features.
+Squares = Callable[[tuple[int | None, ...]], FloatArray]
 
 _STORED = 2**22  # squared distances of a term, all features together
 
@@ -101,127 +106,85 @@ class Matern(Composed):
             setattr(other, f"term{i}_", part.copy())
         return other
 
-    def crosses_to(self, Y: Rows, features: Sequence[int | None]) -> Crosses:
-        terms = [(part.squared_to(Y), part.length_, takes) for part, takes in self._terms]
+    def _of_squares(self, squares: Sequence[ByFeature]) -> ByFeature:
+        """The kernel of the squared distances of its terms."""
+        terms = [(each, part.length_**2, takes) for each, (part, takes) in zip(squares, self._terms, strict=True)]
 
-        def crosses(X: Rows) -> Iterator[tuple[FloatArray, FloatArray]]:
-            measured = [(squared_to(X), length, takes) for squared_to, length, takes in terms]
-            return ((_of_sum(measured, feature), np.ones(len(X))) for feature in features)
+        def kernel(feature: int | None) -> FloatArray:
+            (first, unit, takes), *others = terms
+            total = first(feature if takes else None) / unit
+            term = np.empty_like(total)
+            for squared_of, unit, takes in others:
+                total += np.divide(squared_of(feature if takes else None), unit, out=term)
+            return matern(total)[0]
+
+        return kernel
+
+    def crosses_to(self, Y: Rows) -> Crosses:
+        squared_to = [part.squared_to(Y) for part, _ in self._terms]
+
+        def crosses(X: Rows) -> Callable[[int | None], tuple[FloatArray, FloatArray]]:
+            kernel = self._of_squares([to(X) for to in squared_to])
+            return lambda feature: (kernel(feature), np.ones(len(X)))
 
         return crosses
 
     def cross_to(self, Y: Rows, feature: int | None = None) -> Cross:
-        crosses = self.crosses_to(Y, (feature,))
-        return lambda X: next(crosses(X))
+        crosses = self.crosses_to(Y)
+        return lambda X: crosses(X)(feature)
 
-    def paired_each(self, X: Rows, Y: Rows, features: Sequence[int | None]) -> Iterator[FloatArray]:
-        measured = [(part.squared_pairs(X, Y), part.length_, takes) for part, takes in self._terms]
-        return (_of_sum(measured, feature) for feature in features)
+    def paired(self, X: Rows, Y: Rows) -> ByFeature:
+        return self._of_squares([part.squared_pairs(X, Y) for part, _ in self._terms])
 
-    def paired(self, X: Rows, Y: Rows, feature: int | None = None) -> FloatArray:
-        return next(self.paired_each(X, Y, (feature,)))
+    def distances(self, rows: Rows) -> list[Squares] | None:
+        change = any(part.n_dims > len(part._free()) for part, _ in self._terms)
+        return None if change else self._squares(rows)
 
-    def distances(self, rows: Rows) -> _TermDistances | None:
-        return None if self._distances_change else _TermDistances.of(self, rows)
+    def _squares(self, rows: Rows) -> list[Squares]:
+        """Squared distances of each term, before the lengths; those of all features are stored unless they are many."""
+        store = rows.n_features * len(rows) ** 2 <= _STORED
+        return [
+            _squares_of(part.squared_to(rows)(rows), part.varies_by_feature or isinstance(part, Rest), store)
+            for part, _ in self._terms
+        ]
 
-    @property
-    def _distances_change(self) -> bool:
-        """Whether a term's distance itself has free parameters."""
-        return any(part.n_dims > len(part._free()) for part, _ in self._terms)
-
-    def grams(self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None) -> FloatArray:
+    def grams(self, rows: Rows, features: Sequence[int | None], distances: list[Squares] | None = None) -> FloatArray:
         return self.grams_pullback(rows, features, distances)[0]
 
     def grams_pullback(
-        self, rows: Rows, features: Sequence[int | None], distances: _TermDistances | None = None
+        self, rows: Rows, features: Sequence[int | None], distances: list[Squares] | None = None
     ) -> Pullback:
-        if self._distances_change:
-            return self._grams_pullback_of_all(rows, features)
-        distances = _TermDistances.of(self, rows) if distances is None else distances
-        terms = [
-            (distances.squares(i, features, takes), part.length_**-2.0, part)
-            for i, (part, takes) in enumerate(self._terms)
-        ]
-        total = np.zeros((len(features), len(rows), len(rows)))
-        for squared, weight, _ in terms:
+        total, terms = np.zeros((len(features), len(rows), len(rows))), []
+        for squares, (part, takes) in zip(distances or self._squares(rows), self._terms, strict=True):
+            squared, weight = squares(tuple(features) if takes else (None,)), part.length_**-2.0
             total += squared * weight
-        K, decay = gram_of(total)
+            terms.append((part, squared, weight))
+        np.einsum("fii->fi", total)[...] = 0.0
+        K, decay = matern(total)
 
         def pull(W: FloatArray) -> FloatArray:
-            V = W * decay
-            all_features = V.sum(axis=0)
-            free = [(squared, weight) for squared, weight, part in terms if part._free()]
-            return np.array(
-                [3.0 * w * np.vdot(squared, V if squared.ndim == 3 else all_features) for squared, w in free]
-            )
+            by_feature = W * decay
+            by_all = by_feature.sum(axis=0)[None]
+            slopes = []
+            for part, squared, weight in terms:
+                V, of = (by_feature, features) if squared.ndim == 3 else (by_all, (None,))
+                slopes += [3.0 * weight * np.vdot(squared, V)] if part._free() else []
+                slopes += (-1.5 * weight * part.pull_squared(V, rows, of)).tolist()
+            return np.array(slopes)
 
         return K, pull
-
-    def _grams_pullback_of_all(self, rows: Rows, features: Sequence[int | None]) -> Pullback:
-        """With the derivatives of distances that change with :attr:`theta`."""
-        gradients = [(part.squared_gradient(rows), takes) for part, takes in self._terms]
-        found = [[gradient(feature if takes else None) for gradient, takes in gradients] for feature in features]
-        K, decay = gram_of(np.stack([np.sum([squared for squared, _ in terms], axis=0) for terms in found]))
-
-        def pull(W: FloatArray) -> FloatArray:
-            V = W * decay
-            pulled = [
-                [-1.5 * a * np.vdot(v, slope) for _, slopes in terms for a, slope in slopes]
-                for v, terms in zip(V, found, strict=True)
-            ]
-            return np.asarray(np.sum(pulled, axis=0))
-
-        return K, pull
-
-    def gram_gradient(self, X: Any, feature: int | None = None) -> tuple[FloatArray, FloatArray]:
-        rows = Rows.of(X)
-        return gradient_of([part.squared_gradient(rows)(feature if takes else None) for part, takes in self._terms])
 
     def diagnostics(self) -> dict[str, Any]:
         learned = {name: getattr(self, f"{name}_") for name in ("nats", "off") if hasattr(self, f"{name}_")}
         return {**{name: part.diagnostics() for name, part in self.terms_.items()}, **learned}
 
 
-@dataclass(frozen=True, eq=False)
-class _TermDistances:
-    """Squared distances of each term between some rows, before the lengths: they stay while lengths are learned.
+def _squares_of(squared_of: ByFeature, varies: bool, store: bool) -> Squares:
+    """``varies`` says whether the squared distances differ by feature, ``store`` whether they are kept."""
 
-    Those of all features are stored unless they are many; then they are computed each time.
-    """
-
-    terms: tuple[tuple[ByFeature, bool], ...]  # and whether they may differ by feature
-    n_numbers: int
-    _stored: dict[Any, FloatArray] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, kernel: Matern, rows: Rows) -> _TermDistances:
-        terms = [
-            (part.squared_to(rows)(rows), part.varies_by_feature or isinstance(part, Rest)) for part, _ in kernel._terms
-        ]
-        return cls(tuple(terms), rows.n_features * len(rows) ** 2)
-
-    def without(self, i: int) -> _TermDistances:
-        """Those of the other terms."""
-        return _TermDistances(self.terms[:i] + self.terms[i + 1 :], self.n_numbers)
-
-    def squares(self, i: int, features: Sequence[int | None], takes: bool) -> FloatArray:
-        """``(F, n, n)``, or ``(n, n)`` if they are the same for all features; ``takes``: the feature matters."""
-        squared_of, differs = self.terms[i]
-        if not (differs and takes):
+    def squares(features: tuple[int | None, ...]) -> FloatArray:
+        if not varies or features == (None,):
             return squared_of(None)
-        key = (i, tuple(features))
-        if key in self._stored:
-            return self._stored[key]
-        found = np.stack([squared_of(feature) for feature in features])
-        if self.n_numbers <= _STORED:
-            self._stored[key] = found
-        return found
+        return np.stack([squared_of(feature) for feature in features])
 
-
-def _of_sum(terms: Sequence[tuple[ByFeature, float, bool]], feature: int | None) -> FloatArray:
-    (first, length, takes), *others = terms
-    total = first(feature if takes else None) / length**2
-    term = np.empty_like(total)
-    for squared_of, length, takes in others:
-        total += np.divide(squared_of(feature if takes else None), length**2, out=term)
-    return matern(total)
+    return cache(squares) if store else squares

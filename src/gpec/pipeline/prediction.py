@@ -109,7 +109,8 @@ class _Prior:
 
     def covariance(self, rows: Rows) -> FloatArray:
         """Of each row with its own similar rows ``(n, K, F)``."""
-        return np.stack(list(self.kernel.paired_each(rows, self.others, self.features)), axis=-1)
+        paired = self.kernel.paired(rows, self.others)
+        return np.stack([paired(feature) for feature in self.features], axis=-1)
 
     def deviation(self) -> FloatArray:
         """Of each similar row, over all features ``(n, K)``."""
