@@ -8,7 +8,7 @@ them, through the logarithms in :attr:`Kernel.theta`.
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Self, get_type_hints
@@ -41,7 +41,7 @@ _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, Any] = {}
 
 
-class Kernel(SklearnAdapter, ABC):
+class Kernel(SklearnAdapter):
     """Base of the kernels: implement :meth:`cross_to`, and what else the kernel has of the following.
 
     - :meth:`_fit` sets what depends on boundary and rows, in attributes that end in ``_``: arrays, numbers, strings or
@@ -186,11 +186,6 @@ class Kernel(SklearnAdapter, ABC):
         """Set the free parameters that are this kernel's own, not those of its parts."""
         for name, value in zip(self._free(), np.exp(theta).tolist(), strict=True):
             setattr(self, f"{name}_", value)
-
-    @property
-    def n_dims(self) -> int:
-        """Number of free parameters."""
-        return len(self.theta)
 
     @property
     def bounds(self) -> FloatArray:
