@@ -53,7 +53,7 @@ class TestEqualNoise:
         K = matrix(30)
         y, _ = draw(K, 0.1, 0.0, 3)
         y = y + np.array([0.0, 1.0, -2.0])
-        curve = EqualNoiseREML(Spectrum.of(K), y, free_mean)
+        curve = EqualNoiseREML(Spectrum(K), y, free_mean)
         rng = np.random.default_rng(2)
         settings = 10.0 ** rng.uniform(-1.5, 1.5, size=(8, 2, 3))  # s and h of each feature
         gaps = [
@@ -73,14 +73,12 @@ class TestEqualNoise:
         K = matrix(n)
         y, _ = draw(K, 0.1, 0.0, 2)
         s, h = np.array([0.7, 2.0]), np.array([0.3, 0.05])
-        found = EqualNoiseREML(Spectrum.of(K), y, free_mean).by_matrix(s, h)
+        found = EqualNoiseREML(Spectrum(K), y, free_mean).by_matrix(s, h)
         rng = np.random.default_rng(3)
         for _ in range(5):
             step = rng.normal(size=(n, n))
             step = 1e-6 * (step + step.T)
-            values = [
-                EqualNoiseREML(Spectrum.of(K + sign * step), y, free_mean).deviance(s, h).sum() for sign in (1, -1)
-            ]
+            values = [EqualNoiseREML(Spectrum(K + sign * step), y, free_mean).deviance(s, h).sum() for sign in (1, -1)]
             assert (values[0] - values[1]) / 2 == pytest.approx((found * step).sum(), rel=1e-5)
 
     @pytest.mark.parametrize("u", [0.0, 0.05, 0.4, 0.9, 4.0])
@@ -90,7 +88,7 @@ class TestEqualNoise:
         K = matrix(n)
         y, _ = draw(K, 0.05, 0.3, 6)
         noise = u * np.linspace(0.5, 1.5, 6)
-        curve = EqualNoiseREML(Spectrum.of(K), y, free_mean=True)
+        curve = EqualNoiseREML(Spectrum(K), y, free_mean=True)
         s, h = curve.best(noise)
         assert (h >= LEAST_NUGGET + noise / s - 1e-12).all()
         assert ((h - noise / s) <= 1e4 * (1 + 1e-9)).all()
@@ -108,7 +106,7 @@ class TestEqualNoise:
         """The least of all minima would leave less than the noise; the best that is allowed is another one."""
         K = matrix(10, seed, lengthscale)
         y, _ = draw(K, 1e-3, u, 8, seed)
-        curve = EqualNoiseREML(Spectrum.of(K), y, free_mean=True)
+        curve = EqualNoiseREML(Spectrum(K), y, free_mean=True)
         found = curve.deviance(*curve.best(np.full(8, u)))
         for s in np.geomspace(0.05, 1e3, 60):
             for g in np.geomspace(LEAST_NUGGET, 1e2, 60):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -141,6 +139,7 @@ class CaptumAdapter(LinkedExplainer):
 
     def _explain(self, Z: FloatArray, seeds: list[int]) -> Attribution:
         import captum.attr
+        import torch
 
         options = {**dict(self._method.options), **(self.options or {})}
         if self._method.baseline is not None:
@@ -156,7 +155,9 @@ class CaptumAdapter(LinkedExplainer):
             method = getattr(captum.attr, self.method)(_explained(self.model_, self.link))
             for label in range(self.model_.n_outputs):
                 # the same random numbers for each class
-                with preserved_numpy_seed(seeds[0]), _preserved_torch_seed(seeds[0]):
+                devices = range(torch.cuda.device_count())
+                with preserved_numpy_seed(seeds[0]), torch.random.fork_rng(devices=devices):
+                    torch.manual_seed(seeds[0])
                     inputs = as_tensor(module, self.model_.schema.decode(Z)).requires_grad_(True)
                     answer = method.attribute(inputs, target=label, **options)
                 attributions.append(answer.detach().cpu().double().numpy())
@@ -247,12 +248,3 @@ def _quadrature() -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
     places, weights = np.polynomial.legendre.leggauss(_NODES)
     return (places + 1) / 2, weights / 2
-
-
-@contextmanager
-def _preserved_torch_seed(seed: int) -> Iterator[None]:
-    import torch
-
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
-        yield

@@ -15,7 +15,7 @@ from gpec.explainers.base import sizes_between
 from gpec.explainers.kernelshap import KernelShap
 from gpec.models import Model
 from gpec.runtime.randomness import stream
-from gpec.typing import BoolArray, FloatArray, IntArray
+from gpec.typing import FloatArray, IntArray
 
 _MOST_FEATURES = 16  # 65,536 coalitions with each background row
 _FEWEST_REFERENCES = 16  # with fewer, their variance would be a poor estimate
@@ -115,53 +115,36 @@ class ShapleySampling(LinkedExplainer):
         game, d = queue.game, queue.Z.shape[1]
         step = max(1, game.at_once // max(1, 2 * (d - 1)))
         for start in range(0, len(sums.chosen), step):
-            some = sums.chosen[start : start + step]
-            pairs = _PermutationPairs.draw(game.differs(queue.Z[row], some), rng)
+            references = sums.chosen[start : start + step]
+            # the position of each feature in the first order of a pair; features that are not players join last
+            plays = game.differs(queue.Z[row], references)
+            rank = (rng.random(plays.shape) + ~plays).argsort(axis=1).argsort(axis=1)
+            joined = rank[:, None, :] < np.arange(1, d)[:, None]  # coalitions of 1, 2, ... features
+            masks = np.stack([joined, ~joined], axis=1)
 
-            def use(answers: FloatArray, pairs: _PermutationPairs = pairs, some: IntArray = some) -> None:
-                worth = answers.reshape(len(some), 2, d - 1, len(p))
-                sums.add(some, pairs.contributions(worth, game.answers[some], np.broadcast_to(p, (len(some), len(p)))))
+            def use(answers: FloatArray, rank: IntArray = rank, references: IntArray = references) -> None:
+                worth = answers.reshape(len(references), 2, d - 1, len(p))
+                sums.add(references, _contributions(rank, worth, game.answers[references], p))
 
-            queue.submit_unique(row, p, pairs.masks.reshape(-1, d), np.repeat(some, 2 * (d - 1)), use)
+            queue.submit_unique(row, p, masks.reshape(-1, d), np.repeat(references, 2 * (d - 1)), use)
 
 
-@dataclass(frozen=True, eq=False)
-class _PermutationPairs:
-    """Antithetic pairs of permutations: players join one by one, in a random order and in its reverse.
+def _contributions(rank: IntArray, worth: FloatArray, empty: FloatArray, full: FloatArray) -> FloatArray:
+    """The marginal contribution of each feature, averaged over both orders of each of ``g`` pairs, ``(g, d, c)``.
 
-    Attributes
+    Parameters
     ----------
-    rank : array of int, shape (p, m)
-        Position of each player in the first of the two orders, from 0.
+    rank : array of int, shape (g, d)
+        Position of each feature in the first order, from 0.
+    worth : array of shape (g, 2, d - 1, c)
+        The values of the coalitions of 1, 2, ... features in the first order, and of their complements.
+    empty, full : arrays of shape (g, c) and (c,)
+        The values of the empty and of the full coalition.
     """
-
-    rank: IntArray
-
-    @classmethod
-    def draw(cls, plays: BoolArray, rng: np.random.Generator) -> _PermutationPairs:
-        """One pair for each row of ``plays (p, m)``; features that are not players join last."""
-        return cls((rng.random(plays.shape) + ~plays).argsort(axis=1).argsort(axis=1))
-
-    @property
-    def masks(self) -> BoolArray:
-        """The coalitions to evaluate, ``(p, 2, m - 1, m)``: of 1, 2, ... players, and their complements."""
-        joined = self.rank[:, None, :] < np.arange(1, self.rank.shape[1])[:, None]
-        return np.stack([joined, ~joined], axis=1)
-
-    def contributions(self, worth: FloatArray, empty: FloatArray, full: FloatArray) -> FloatArray:
-        """The marginal contribution of each player, averaged over the two orders, ``(p, m, c)``.
-
-        Parameters
-        ----------
-        worth : array of shape (p, 2, m - 1, c)
-            The values of :attr:`masks`.
-        empty, full : arrays of shape (p, c)
-            The values of the empty and of the full coalition.
-        """
-        ends = (full - empty)[:, None] / 2
-        # A player of rank r adds v(S_r+1) - v(S_r) in one order and v(not S_r) - v(not S_r+1) in the other.
-        path = np.concatenate([-ends, (worth[:, 0] - worth[:, 1]) / 2, ends], axis=1)
-        return np.asarray(np.take_along_axis(np.diff(path, axis=1), self.rank[:, :, None], axis=1))
+    ends = (full - empty)[:, None] / 2
+    # A feature of rank r adds v(S_r+1) - v(S_r) in one order and v(not S_r) - v(not S_r+1) in the other.
+    path = np.concatenate([-ends, (worth[:, 0] - worth[:, 1]) / 2, ends], axis=1)
+    return np.asarray(np.take_along_axis(np.diff(path, axis=1), rank[:, :, None], axis=1))
 
 
 def _assign_background(pairs: int, B: int, rng: np.random.Generator) -> IntArray:
@@ -187,11 +170,11 @@ class _PermutationSums:
         self.first = np.zeros_like(self.pilot)
         self.second = np.zeros_like(self.pilot)
 
-    def add(self, some: IntArray, contributions: FloatArray) -> None:
-        """Add the contributions of pairs with the background rows ``some``."""
-        place = np.searchsorted(self.references, some)
-        found_at, where = np.unique(place, return_index=True)
-        self.pilot[found_at] = np.where(np.isnan(self.pilot[found_at]), contributions[where], self.pilot[found_at])
+    def add(self, references: IntArray, contributions: FloatArray) -> None:
+        """Add the contributions of pairs with these background rows."""
+        place = np.searchsorted(self.references, references)
+        distinct, first = np.unique(place, return_index=True)
+        self.pilot[distinct] = np.where(np.isnan(self.pilot[distinct]), contributions[first], self.pilot[distinct])
         centred = contributions - self.pilot[place]
         np.add.at(self.first, place, centred)
         np.add.at(self.second, place, centred**2)

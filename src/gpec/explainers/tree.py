@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from gpec._validation import check_choice
+from gpec.data.rows import evenly_spaced
 from gpec.errors import ExplainerError, InputError
 from gpec.explainers._tree_inputs import MixedColumns, find_tree_inputs
 from gpec.explainers._tree_readers import find_tree_model
@@ -221,8 +222,9 @@ class TreeShap(Explainer):
         """Why values and base value do not add up to the answer for some rows, or an empty string."""
         kind = self.model_.kind
         lacking = np.flatnonzero(np.isnan(Z).any(axis=1))
-        some = Z[np.unique(np.concatenate([_evenly_spaced(np.arange(len(Z))), _evenly_spaced(lacking)]))]
-        rows, answers = self._input(some), self.model_.answers(some)
+        places = evenly_spaced(len(Z), _CHECKED_ROWS), lacking[evenly_spaced(len(lacking), _CHECKED_ROWS)]
+        checked = Z[np.unique(np.concatenate(places))]
+        rows, answers = self._input(checked), self.model_.answers(checked)
         values, base = self._values(rows)
         total, sums = self._trees.total(rows), values.sum(axis=1) + base
         found = expit(total) if self._rescaled else total
@@ -244,8 +246,3 @@ class TreeShap(Explainer):
             link, others = " with link='logit'", ("KernelShap(link='logit')", "ExactShapley(link='logit')")
         remedy = remedy or (f"use {others[0]} or, with up to 16 features, {others[1]}, which work for any model.")
         return ExplainerError(f"explainer='tree' cannot explain this {kind}{link}: {why}; {remedy}")
-
-
-def _evenly_spaced(places: Any) -> Any:
-    """At most 20 of these, evenly spaced."""
-    return places[np.linspace(0, len(places) - 1, min(len(places), _CHECKED_ROWS)).astype(np.int64)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,22 +15,12 @@ from gpec.runtime.blocks import Lazy
 from gpec.typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
 class Spectrum:
-    """``K = Q diag(values) Q'``; eigenvalues that rounding made negative are 0."""
+    """``K = Q diag(values) Q'``, with ``ones = Q' 1``; eigenvalues that rounding made negative are 0."""
 
-    values: FloatArray
-    Q: FloatArray
-
-    @classmethod
-    def of(cls, K: FloatArray) -> Spectrum:
-        values, Q = eigh(K, driver="evd")
-        return cls(np.maximum(values, 0.0), Q)
-
-    @Lazy
-    def ones(self) -> FloatArray:
-        """``Q' 1``."""
-        return np.asarray(self.Q.sum(axis=0))
+    def __init__(self, K: FloatArray) -> None:
+        values, self.Q = eigh(K, driver="evd")
+        self.values, self.ones = np.maximum(values, 0.0), self.Q.sum(axis=0)
 
 
 class Covariances:
@@ -88,11 +76,15 @@ class Gram:
 
     @Lazy
     def spectrum(self) -> Spectrum:
-        return Spectrum.of(self.matrix)
+        return Spectrum(self.matrix)
+
+    def cross_covariance(self, k: FloatArray, diagonal: FloatArray) -> CrossCovariance:
+        """With rows ``x``, from what the ``covariances`` give for them."""
+        return CrossCovariance(k, diagonal, self)
 
     def project(self, k: FloatArray) -> FloatArray:
         """``k(x, X)`` in the basis of the eigenvectors."""
-        return k @ self.spectrum.Q
+        return np.asarray(k @ self.spectrum.Q)
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -114,16 +106,15 @@ class LowRankGram(Gram):
     """
 
     def __init__(self, gram: Gram, pivots: IntArray, Z: FloatArray, residual: float) -> None:
-        super().__init__(gram.kernel, gram.rows, gram.feature)
+        super().__init__(gram.kernel, gram.rows, gram.feature, Covariances(gram.kernel, gram.rows[pivots]))
         self.pivots, self.residual, self.L = pivots, residual, Z[pivots]
-        self._to_pivots = Covariances(gram.kernel, gram.rows[pivots])
         vars(self)["Z"] = Z
         squares, self.V = eigh(Z.T @ Z, driver="evd")
         self.values = np.maximum(squares, 0.0)
 
     @Lazy
     def Z(self) -> FloatArray:
-        return self.cross_covariance(self.rows).k
+        return self.cross_covariance(*self.covariances.cross(self.rows)(self.feature)).k
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -133,9 +124,8 @@ class LowRankGram(Gram):
         """``Z`` is computed again when it is needed."""
         vars(self).pop("Z", None)
 
-    def cross_covariance(self, rows: Rows) -> CrossCovariance:
+    def cross_covariance(self, k: FloatArray, diagonal: FloatArray) -> CrossCovariance:
         """``z`` takes the place of ``k(x, X)``."""
-        k, diagonal = self._to_pivots.cross(rows)(self.feature)
         return CrossCovariance(np.asarray(solve_triangular(self.L, k.T, lower=True).T), diagonal, self)
 
     def project(self, k: FloatArray) -> FloatArray:
@@ -156,18 +146,6 @@ class CrossCovariance:
     def at(self, some: IntArray) -> CrossCovariance:
         """With some of the rows ``X`` only."""
         return CrossCovariance(self.k[:, some], self.diagonal, self._gram)
-
-
-def cross_covariances(grams: Sequence[Gram], rows: Rows) -> Iterator[CrossCovariance]:
-    """Between rows and those of each Gram matrix in turn: one for all, one for each feature, or of low rank."""
-    first = grams[0]
-    if isinstance(first, LowRankGram):
-        yield from (gram.cross_covariance(rows) for gram in grams if isinstance(gram, LowRankGram))
-    elif first.feature is None:
-        yield from repeat(CrossCovariance(*first.covariances.cross(rows)(None), first), len(grams))
-    else:
-        of_feature = first.covariances.cross(rows)
-        yield from (CrossCovariance(*of_feature(gram.feature), gram) for gram in grams)
 
 
 def feature_grams(kernel: Kernel, rows: Rows, d: int) -> list[tuple[IntArray, Gram]]:

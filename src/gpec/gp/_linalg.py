@@ -106,7 +106,7 @@ class Spectral(Covariance):
     @Lazy
     def squared(self) -> FloatArray:
         """The weights of squared cross-covariances."""
-        return self.t**2 * self.w
+        return np.asarray(self.t**2 * self.w)
 
 
 class Cholesky(Covariance):

@@ -119,8 +119,8 @@ class REMLTerms:
     def deviance(self, s: Any) -> FloatArray:
         return _deviance(self.quadratic, self.logdet_P, s, len(self.ones) - 1)
 
-    def by_matrix(self, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The derivative of the deviance by ``K``, as the lower triangle of ``A^-1`` and ``Z (F, 2, n)``.
+    def by_matrix_and_noise(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The derivatives of the deviance: by ``K``, as the lower triangle of ``A^-1`` and ``Z (F, 2, n)``; by ``h``.
 
         ``A^-1 - Z' Z = P - P y y' P / s``. It can be called once, because the Cholesky factors are overwritten.
         """
@@ -129,12 +129,7 @@ class REMLTerms:
         for L, pair in zip(A, Z, strict=True):
             dtrtrs(L.T, pair.T, overwrite_b=1)
             dpotri(L.T, overwrite_c=1)
-        return A, Z
-
-    def by_diagonal(self, s: FloatArray) -> FloatArray:
-        """The derivative of the deviance by ``h``, ``(F, n)``, instead of :meth:`by_matrix`."""
-        inverse, Z = self.by_matrix(s)
-        return np.asarray(np.einsum("fii->fi", inverse) - np.einsum("fin,fin->fn", Z, Z))
+        return A, Z, np.einsum("fii->fi", A) - np.einsum("fin,fin->fn", Z, Z)
 
 
 class VaryingNoiseREML:
@@ -156,7 +151,7 @@ class VaryingNoiseREML:
             found = self.terms(s, g)
         except LinAlgError:  # the noise is so large that the kernel is lost in rounding
             return np.inf, np.zeros(2)
-        value, by_h = float(found.deviance(s)[0]), found.by_diagonal(np.array([s]))[0]  # h = g + u / s
+        value, by_h = float(found.deviance(s)[0]), found.by_matrix_and_noise(s)[2][0]  # h = g + u / s
         by_s = len(self.y) - 1 - found.quadratic[0] / s - by_h @ self.u / s
         return value, np.array([by_s, g * by_h.sum()])
 

@@ -68,8 +68,7 @@ def each_feature(
             total = float(found.deviance(s).sum())
             if pull is None:
                 return total, np.zeros(p), 0.0, np.zeros(len(s))
-            W, Z = found.by_matrix(s)
-            by_noise = np.einsum("fii->fi", W) - np.einsum("fin,fin->fn", Z, Z)
+            W, Z, by_noise = found.by_matrix_and_noise(s)
             W *= twice
             W -= np.matmul(Z.transpose(0, 2, 1), Z)
             by_scale = (n - 1) - found.quadratic / s - np.einsum("fn,fn->f", by_noise, noise) / s
@@ -196,7 +195,7 @@ def _learn_for_all(
                 if len(own):
                     at: Any = (some.rows, (feature,), some.distances)
                     K, pull = tried.grams_pullback(*at) if gradient else (tried.grams(*at), None)
-                    reml = EqualNoiseREML(Spectrum.of(K[0]), some.y[:, own], free_scale)
+                    reml = EqualNoiseREML(Spectrum(K[0]), some.y[:, own], free_scale)
                     s, h = (
                         reml.best(noise[own]) if free_scale else (scale, np.maximum(noise[own] / scale, LEAST_NUGGET))
                     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from gpec.data import Rows
 from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
-from gpec.gp._gram import Covariances, CrossCovariance, Gram, cross_covariances, feature_grams
+from gpec.gp._gram import Covariances, CrossCovariance, Gram, feature_grams
 from gpec.gp._linalg import Cholesky, FlatMean, Spectral
 from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
 from gpec.kernels import Kernel
@@ -253,8 +253,10 @@ class Posterior(ABC):
         return LeaveOneOut(residual, self._scaled(variance, self.U + _variance_of_others(self.U)))
 
     def _crosses(self, rows: Rows) -> Iterator[tuple[_FeatureGroup, CrossCovariance]]:
-        """Each group of features with the cross-covariance of the rows."""
-        return zip(self._groups, cross_covariances([group.gram for group in self._groups], rows), strict=True)
+        """Each group of features with the cross-covariance of the rows; neighbours share what they can."""
+        of_feature = lru_cache(1)(lambda covariances: covariances.cross(rows))
+        cross = lru_cache(1)(lambda gram: gram.cross_covariance(*of_feature(gram.covariances)(gram.feature)))
+        return ((group, cross(group.gram)) for group in self._groups)
 
     def _gather(self, parts: list[FloatArray]) -> FloatArray:
         """Arrays whose last axis are the features of each group, as one."""
