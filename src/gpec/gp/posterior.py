@@ -24,11 +24,10 @@ from gpec.data.rows import evenly_spaced
 from gpec.errors import NumericalError
 from gpec.gp._gram import Covariances, CrossCovariance, Gram, feature_grams
 from gpec.gp._linalg import Cholesky, FlatMean, Spectral
-from gpec.gp.evidence import LARGEST_NOISE, LEAST_NUGGET, Parameters
+from gpec.gp._reml import LEAST_NUGGET
+from gpec.gp.evidence import LARGEST_NOISE, Parameters
 from gpec.kernels import Kernel
 from gpec.typing import FloatArray, IntArray
-
-__all__ = ["JITTER", "ExactPosterior", "LeaveOneOut", "PairPosterior", "Posterior", "Prediction"]
 
 JITTER = 1e-12  # added to the diagonal, in units of the scale
 _EPS = float(np.finfo(np.float64).eps)
@@ -170,13 +169,13 @@ class Posterior(ABC):
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> FlatMean:
         """The algebra of features of one group, with noise ``h (N, d)`` in units of the scale."""
 
-    def _alike(self, features: IntArray, h: FloatArray) -> list[IntArray]:
+    def _alike(self, h: FloatArray) -> list[IntArray]:
         """Groups among features that share a kernel matrix, as columns of their noise ``h``.
 
         Features whose noise is the same at all rows share eigenvectors, others a Cholesky factor if it is equal.
         """
         _, group = np.unique(np.where(np.ptp(h, axis=0) == 0, 0.0, h), axis=1, return_inverse=True)
-        return [np.flatnonzero(group.ravel() == i) for i in range(group.max() + 1)]
+        return [np.flatnonzero(group.ravel() == i) for i in np.unique(group)]
 
     def _split(self, features: IntArray, gram: Gram) -> Iterator[_FeatureGroup]:
         """The groups of features that share a kernel matrix."""
@@ -187,13 +186,13 @@ class Posterior(ABC):
         with_noise, nuggets = (
             np.maximum(nugget + u, LEAST_NUGGET) + JITTER + gram.residual for u in (noise, 0 * noise)
         )
-        condition = 1.0 + self._largest_eigenvalue(features, gram) / float(nuggets.min())
         y = self.Y[:, features] / np.sqrt(scale)
-        for columns in self._alike(features, with_noise):
-            some = features[columns]
-            noise_free = self._conditioned(some, gram, nuggets[:, columns])
-            noisy = self._conditioned(some, gram, with_noise[:, columns]) if self._noisy[some].any() else noise_free
-            yield _FeatureGroup(some, gram, y[:, columns], noisy, noise_free, condition)
+        for columns in self._alike(with_noise):
+            group, least = features[columns], nuggets[:, columns]
+            noise_free = self._conditioned(group, gram, least)
+            noisy = self._conditioned(group, gram, with_noise[:, columns]) if self._noisy[group].any() else noise_free
+            condition = 1.0 + self._largest_eigenvalue(group, gram) / float(least.min())
+            yield _FeatureGroup(group, gram, y[:, columns], noisy, noise_free, condition)
 
     def _largest_eigenvalue(self, features: IntArray, gram: Gram) -> float:
         return gram.largest_eigenvalue

@@ -91,26 +91,22 @@ class TaskPosterior(ExactPosterior):
         self._gram = Gram(kernel, Rows.of(rows), None) if gram is None else gram
         varies = parameters.scale > 0
         self._T = np.where(np.outer(varies, varies), tasks.mixed, np.eye(len(varies)))
-        # groups of features that depend on each other, directly or through others; first all independent features
+        super().__init__(kernel, self._gram.rows, Y, U, parameters, grams=[(np.arange(len(varies)), self._gram)])
+
+    def _alike(self, h: FloatArray) -> list[IntArray]:
+        """Features that depend on each other, directly or through others; then independent ones."""
         _, label = connected_components(self._T != 0, directed=False)
-        alone = np.bincount(label)[label] == 1
-        groups = [np.flatnonzero(alone), *(np.flatnonzero(label == part) for part in np.unique(label[~alone]))]
-        parts = [part for part in groups if len(part)]
-        super().__init__(kernel, self._gram.rows, Y, U, parameters, grams=[(part, self._gram) for part in parts])
-        for part in parts:
-            if self._dependent(part):  # noise of one feature makes the others uncertain
-                self._noisy[part] = self._noisy[part].any()
-
-    def _dependent(self, features: IntArray) -> bool:
-        return bool((self._T[np.ix_(features, features)] != np.eye(len(features))).any())
-
-    def _alike(self, features: IntArray, h: FloatArray) -> list[IntArray]:
-        return [np.arange(len(features))] if self._dependent(features) else super()._alike(features, h)
+        members = [np.flatnonzero(label == i) for i in range(label.max() + 1)]
+        linked = [features for features in members if len(features) > 1]
+        for features in linked:  # noise of one feature makes the others uncertain
+            self._noisy[features] = self._noisy[features].any()
+        alone = np.setdiff1d(np.arange(len(label)), np.concatenate([[], *linked]))
+        return linked + [alone[columns] for columns in super()._alike(h[:, alone])]
 
     def _conditioned(self, features: IntArray, gram: Gram, h: FloatArray) -> FlatMean:
-        if not self._dependent(features):
-            return super()._conditioned(features, gram, h)
         T, free_mean = self._T[np.ix_(features, features)], self.parameters.free_mean
+        if not np.triu(T, 1).any():
+            return super()._conditioned(features, gram, h)
         if not np.ptp(h, axis=0).any():
             return Kronecker(gram.spectrum, T, h[0], free_mean)
         if h.size > _LARGEST:

@@ -24,8 +24,6 @@ from gpec.kernels._sklearn import SklearnAdapter
 from gpec.runtime.state import Limits, read_attributes
 from gpec.typing import FloatArray
 
-__all__ = ["POSITIVE", "ByFeature", "Cross", "Crosses", "Kernel", "Pullback"]
-
 # Rows X -> (k(X, Y), k(x, x)) for fixed rows Y.
 Cross = Callable[[Rows], tuple[FloatArray, FloatArray]]
 # Rows X -> a function of the feature that gives the same; what features share is computed once.

@@ -19,8 +19,6 @@ from gpec.kernels.compose import Composed
 from gpec.runtime.state import Shape
 from gpec.typing import FloatArray
 
-__all__ = ["Between", "Distance", "Effect", "Output", "Own", "PointDistance", "Rest"]
-
 # Squared distances between two arrays of points: ``squares`` or ``pairs``.
 Metric = Callable[[FloatArray, FloatArray], FloatArray]
 

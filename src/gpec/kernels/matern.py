@@ -25,8 +25,6 @@ from gpec.kernels.compose import Composed
 from gpec.kernels.distances import Between, Distance, Own, Rest, matern
 from gpec.typing import FloatArray
 
-__all__ = ["Matern"]
-
 # Features -> squared distances ``(F, n, n)``, or ``(n, n)`` if they are the same for all features.
 Squares = Callable[[tuple[int | None, ...]], FloatArray]
 
