@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -231,13 +232,14 @@ class Posterior(ABC):
         """
         rows, others = Rows.of(X), Rows.of(similar, "similar")
         paired = cache(self.kernel.paired(rows, others))
-        found = []
+        parts = []
         for (group, here), (_, there) in zip(self._crosses(rows), self._crosses(others), strict=True):
             between = paired(group.gram.feature)
             means = group.mean_at(here), group.mean_at(there).reshape(*between.shape, -1)
             variants = (group.noisy, group.noise_free) if self._noisy.any() else (group.noisy,)
-            found.append((*means, *(part for P in variants for part in group.pair_variances(here, there, between, P))))
-        mean, similar_mean, *variances = self._collect(found)
+            spreads = (group.pair_variances(here, there, between, P) for P in variants)
+            parts.append((*means, *chain.from_iterable(spreads)))
+        mean, similar_mean, *variances = self._collect(parts)
         means = self._in_units(mean), self._in_units(similar_mean)
         with_noise = PairPosterior(*means, *(self._scaled(part, self._flat_noise) for part in variances[:3]))
         if not self._noisy.any():
@@ -261,8 +263,8 @@ class Posterior(ABC):
         """Arrays whose last axis are the features of each group, as one."""
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)[..., self._order]
 
-    def _collect(self, found: Iterable[tuple[FloatArray, ...]]) -> list[FloatArray]:
-        return [self._gather(list(parts)) for parts in zip(*found, strict=True)]
+    def _collect(self, groups: Iterable[tuple[FloatArray, ...]]) -> list[FloatArray]:
+        return [self._gather(list(parts)) for parts in zip(*groups, strict=True)]
 
     def _in_units(self, mean: FloatArray) -> FloatArray:
         """Means in units of attributions; a feature of scale 0 is constant."""

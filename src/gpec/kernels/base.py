@@ -14,13 +14,13 @@ from functools import cache, partial
 from typing import Any, Self, get_type_hints
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from gpec._validation import check_positive
 from gpec.data import Rows
 from gpec.errors import CorruptFileError, GPECError, InputError, NotFittedError
 from gpec.geometry import GeodesicGraph
-from gpec.kernels._sklearn import SklearnAdapter
 from gpec.runtime.state import Limits, read_attributes
 from gpec.typing import FloatArray
 
@@ -39,7 +39,7 @@ _STEP = 1e-5  # of the logarithm of a parameter, for gradients by differences
 _KINDS: dict[str, Any] = {}
 
 
-class Kernel(SklearnAdapter):
+class Kernel(SklearnKernel):
     """Base of the kernels: implement :meth:`cross_to`, and what else the kernel has of the following.
 
     - :meth:`_fit` sets what depends on boundary and rows, in attributes that end in ``_``: arrays, numbers, strings or
@@ -51,6 +51,9 @@ class Kernel(SklearnAdapter):
     - :attr:`needs_boundary`, :attr:`needs_outputs` and :attr:`needs_effects` state what it reads besides the rows.
 
     ``gram``, ``cross``, ``diag`` and ``cross_to`` always belong to one positive semi-definite function.
+
+    A kernel is one of scikit-learn's, too: ``GaussianProcessRegressor(WEG(...).fit(points))`` and ``k(X, Y)`` work. A
+    sum or product with one of scikit-learn's own kernels is scikit-learn's.
     """
 
     varies_by_feature: bool = False
@@ -273,6 +276,30 @@ class Kernel(SklearnAdapter):
         return _KINDS["Scaled"](check_positive("factor", other), self)
 
     __rmul__ = __mul__
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        if Y is not None:
+            return self.cross(X, Y)
+        return self.gram_gradient(X) if eval_gradient else self.gram(X)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({shown})"
+
+    def __sklearn_clone__(self) -> Self:
+        return self.copy()  # with its fitted state: scikit-learn clones a kernel before every fit of a Gaussian process
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """The free parameters, as scikit-learn lists them."""
+        return [Hyperparameter(name, "numeric", np.array([bounds])) for name, bounds in self._free().items()]
+
+    def is_stationary(self) -> bool:
+        """Whether ``k(x, x')`` depends on ``x - x'`` alone; kernels of the boundary do not."""
+        return False
+
+    def _check_bounds_params(self) -> None:
+        """Learned values at a bound raise no warning."""
 
     def _require_fitted(self, attribute: str) -> None:
         if not hasattr(self, attribute):
