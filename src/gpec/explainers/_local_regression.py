@@ -37,22 +37,23 @@ class LocalRegression(LinkedExplainer):
     samples = "n_samples"
     remedy = "a smaller n_samples costs less"
     n_samples: int
+    n_background = 1  # model rows for each perturbation
 
     @abstractmethod
     def _sampler(self) -> PerturbationSampler: ...
 
     def _perturbed_rows(self) -> int:
         """Number of perturbed rows held in memory for one explained row."""
-        return self.n_samples
+        return self.n_samples * self.n_background
 
     def sample_sizes(self, Z: FloatArray) -> tuple[int, ...]:
         return sizes_between(max(_LEAST_SAMPLES, 4 * Z.shape[1]), self.n_samples)
 
     def model_rows(self, Z: FloatArray) -> int:
-        return len(Z) * self.n_samples
+        return len(Z) * self.n_samples * self.n_background
 
     def most_model_rows(self, Z: FloatArray) -> FloatArray:
-        return np.full(len(Z), float(self.n_samples))
+        return np.full(len(Z), float(self.n_samples * self.n_background))
 
     def bind(self, model: Model, background: FloatArray) -> None:
         super().bind(model, background)
@@ -134,7 +135,7 @@ class BayesRegression(LocalRegression):
 
     def most_model_rows(self, Z: FloatArray) -> FloatArray:
         most = self.n_samples if self.target_width is None else self.max_samples
-        return np.full(len(Z), float(most))
+        return np.full(len(Z), float(most * self.n_background))
 
     def _perturbed_rows(self) -> int:
         return super()._perturbed_rows() * (_CANDIDATES if self.sampling == "focused" else 1)

@@ -113,12 +113,8 @@ def _sklearn_forest(model: Any) -> TreeModel:
 
 def _sklearn_boosting(model: Any) -> TreeModel:
     def read() -> list[Tree]:
-        outputs = model.estimators_.shape[1]
-        return [
-            _for_output(_of_sklearn(tree, model.learning_rate, 1), output, outputs)
-            for row in model.estimators_
-            for output, tree in enumerate(row)
-        ]
+        trees = [_of_sklearn(tree, model.learning_rate, 1) for tree in model.estimators_.ravel()]
+        return _in_turn(trees, model.estimators_.shape[1])
 
     return TreeModel(read, lambda rows: _single(_numbers(rows)), _decision(model))
 
@@ -136,6 +132,11 @@ def _for_output(tree: Tree, output: int, outputs: int) -> Tree:
     return Tree(**{**vars(tree), "value": value})
 
 
+def _in_turn(trees: list[Tree], outputs: int) -> list[Tree]:
+    """Trees with one output, the first for the first of several outputs, the next for the next, and so on."""
+    return [_for_output(tree, i % outputs, outputs) for i, tree in enumerate(trees)]
+
+
 def _sklearn_histograms(model: Any) -> TreeModel:
     categorical = model.is_categorical_
     reordered = getattr(model, "_preprocessor", None) is not None  # categories come first
@@ -143,12 +144,8 @@ def _sklearn_histograms(model: Any) -> TreeModel:
 
     def read() -> list[Tree]:
         known, place = model._bin_mapper.make_known_categories_bitsets()
-        outputs = len(model._predictors[0])
-        return [
-            _for_output(_of_histograms(tree, known, place), output, outputs)
-            for row in model._predictors
-            for output, tree in enumerate(row)
-        ]
+        trees = [_of_histograms(tree, known, place) for row in model._predictors for tree in row]
+        return _in_turn(trees, len(model._predictors[0]))
 
     def columns(rows: Any) -> FloatArray:
         return np.asarray(model._preprocess_X(rows, reset=False), dtype=np.float64)
@@ -288,7 +285,7 @@ def _lightgbm(model: Any) -> TreeModel:
         return found
 
     def read() -> list[Tree]:
-        return [_for_output(_of_lightgbm(tree, weight), i % per_round, per_round) for i, tree in enumerate(parsed)]
+        return _in_turn([_of_lightgbm(tree, weight) for tree in parsed], per_round)
 
     def total(rows: Any) -> FloatArray:
         return weight * _two_dimensional(model.predict(rows, raw_score=True))

@@ -209,14 +209,7 @@ class ShapKernel(CoalitionExplainer):
 
 
 _CHEAP = ("AdditiveExplainer", "GPUTreeExplainer", "LinearExplainer", "TreeExplainer")
-_DETERMINISTIC = (
-    "AdditiveExplainer",
-    "DeepExplainer",
-    "ExactExplainer",
-    "GPUTreeExplainer",
-    "LinearExplainer",
-    "TreeExplainer",
-)
+_DETERMINISTIC = (*_CHEAP, "DeepExplainer", "ExactExplainer")
 
 
 def _unit_of_trees(trees: Any, model: Model) -> str:

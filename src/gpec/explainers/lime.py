@@ -151,15 +151,6 @@ class BayesShap(BayesRegression):
         super().bind(model, background)
         self._empty = self.outputs_of(background).mean(axis=0)
 
-    def _perturbed_rows(self) -> int:
-        return super()._perturbed_rows() * self.n_background
-
-    def model_rows(self, Z: FloatArray) -> int:
-        return super().model_rows(Z) * self.n_background
-
-    def most_model_rows(self, Z: FloatArray) -> FloatArray:
-        return super().most_model_rows(Z) * self.n_background
-
     def _sampler(self) -> PerturbationSampler:
         return CoalitionSampler(self.background_, self.n_background)
 

@@ -200,11 +200,8 @@ class TreeShap(Explainer):
     def _use_contributions(self, why: str, background: FloatArray) -> None:
         """Use the library's own values; ``why`` the trees are not read."""
         if self._trees.contributions is None:
-            if not why:
-                raise self._refusal(
-                    "scikit-learn computes no path-dependent values", "use perturbation='interventional'."
-                )
-            raise self._refusal(why)
+            remedy = "" if why else "use perturbation='interventional'."
+            raise self._refusal(why or "scikit-learn computes no path-dependent values", remedy)
         if self._rescaled:
             raise self._refusal(why or "path-dependent values are not rescaled to probabilities", "use link='auto'.")
         if self.perturbation == "interventional":
