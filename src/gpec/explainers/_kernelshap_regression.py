@@ -4,14 +4,15 @@
 
 with ``w(S) = (m - 1) / (C(m, |S|) |S| (m - |S|))``. A coalition and its complement have the same weight. Together they
 determine ``phi`` only through ``y = (v(S) - v(not S)) / 2``, the odd part of the game. It is regressed on ``z = +-1``
-of all players and, where this helps, on products of three of them: interactions of two have no odd part. The regression
-only predicts; what it leaves is added without bias, from the residuals of the pairs drawn.
+of all players and, where this helps, on products of three and five of them: interactions of two have no odd part. The
+regression only predicts; what it leaves is added without bias, from the residuals of the pairs drawn.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -20,14 +21,17 @@ from gpec.typing import BoolArray, FloatArray, IntArray
 
 _SMALL_COUNT = 2_048  # up to this number, random keys for all are cheaper than one draw for each game
 _LARGE_COUNT = 2**62  # with this many pairs, none is drawn twice
-_NOISE = np.concatenate([[1e-13], np.geomspace(1e-6, 10, 24)])  # of regressions, as a share of the terms' variance
-_PILOTS = 2  # games in which interactions are searched
+_LEAST_NOISE = 1e-13  # of regressions, as a share of the terms' variance
+_PILOTS = 5  # games in which interactions for others are searched
 _LEAST_PAIRS = 20  # for interactions
-_GAIN = 0.8  # of the variance, from which interactions are used
+_GAIN = 0.9  # of the variance, from which interactions are used
 _FOLDS = 3
-_SCREENED = 24  # players of which all interactions are tried
-_MOST_TRIPLES = 96  # against a few background rows
-_SHARED_TRIPLES = 32  # against the others, each of which adds to the cost
+_FEW_GAMES = 4  # from here on, half of the games learn interactions from the other half
+_ROUNDS = 4
+_SCREENED = 40  # players of which all interactions of three are tried
+_FIVES = 10  # players of which all interactions of five are tried
+_MOST_TERMS = 160  # interactions
+_SHARED_TERMS = 128  # that games learn from others
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,46 +74,47 @@ class Design:
         """
         z, p = np.where(self.half, 1.0, -1.0), self.half.shape[1]
         y, known = (worth[:, :p] - worth[:, p:]) / 2, (full - empty) / 2
+        even = (worth[:, :p] + worth[:, p:]) / 2
+        even = even - even.mean(axis=1, keepdims=True)
         outputs = range(y.shape[2])
-        found = [self._solve_output(z, y[:, :, [k]], known[:, [k]], same_players=same_players) for k in outputs]
-        values, variance = (np.concatenate(part, axis=2) for part in zip(*found, strict=True))
+        found = [
+            self._solve_output(z, y[:, :, k], even[:, :, k], known[:, k], same_players=same_players) for k in outputs
+        ]
+        values, variance = (np.stack(part, axis=2) for part in zip(*found, strict=True))
         return values, variance
 
     def _solve_output(
-        self, z: FloatArray, y: FloatArray, known: FloatArray, *, same_players: bool
+        self, z: FloatArray, y: FloatArray, even: FloatArray, known: FloatArray, *, same_players: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Values and their variance, both ``(g, m, 1)``, with interactions if they lower the variance of some games."""
+        """Values and their variance, both ``(g, m)``, with interactions if they lower the variance of some games."""
         g, p, m = z.shape
-        n, every = min(g, _PILOTS), np.full(p, True)
-        some, others = slice(n), slice(n, g)
-        alone = _Terms(np.zeros((g, 0, 3), dtype=np.intp), np.ones((g, m)))
-        values, variance, noise = self._estimate(z[some], y[some], known[some], [(every, alone.games(some))])
-        terms = alone.games(others)
-        if same_players and m > 3 and p >= _LEAST_PAIRS and variance.sum() > 1e-20 * (known[some] ** 2).sum():
-            # A pair is predicted by interactions that were chosen without it, so that residuals are not too small.
-            folds, most = np.arange(p) % _FOLDS, min(p // 4, _MOST_TRIPLES)
-            sets = [
-                (folds == i, _choose_terms(z[some, folds != i], y[some, folds != i], known[some], most))
-                for i in range(_FOLDS)
-            ]
-            found = self._estimate(z[some], y[some], known[some], sets)
-            if found[1].sum() < _GAIN * variance.sum():
-                values, variance = found[:2]
-                noise, terms = found[2], _merge([one for _, one in sets], g - n)
-        if n < g:
-            rest = self._estimate(z[others], y[others], known[others], [(every, terms)], noise)
-            values, variance = np.concatenate([values, rest[0]]), np.concatenate([variance, rest[1]])
-        return values, variance
+        every, some = np.full(p, True), slice(_PILOTS)
+        alone = [(every, _Terms.players(m))]
+        values, variance = self._estimate(z[some], y[some], known[some], alone)
+        uncertain = variance.sum() > 1e-20 * (known[some] ** 2).sum()
+        if (same_players or g == 1) and m > 3 and p >= _LEAST_PAIRS and uncertain:
+            # Pairs are predicted by interactions that were chosen without them, so that residuals are not too small.
+            found = np.empty((2, g, m))
+            if g < _FEW_GAMES:
+                sets = []
+                for own in np.arange(p) % _FOLDS == np.arange(_FOLDS)[:, None]:
+                    part = (x[:, ~own] for x in (z, y, even))
+                    sets.append((own, _choose_terms(*part, known, min(p // 4, _MOST_TERMS))))
+                found[:] = self._estimate(z, y, known, sets)
+            else:
+                for half in range(2):
+                    games, others = slice(half, None, 2), slice(1 - half, 2 * _PILOTS, 2)
+                    part = (x[others] for x in (z, y, even, known))
+                    terms = _choose_terms(*part, min(p // 4, _SHARED_TERMS))
+                    found[:, games] = self._estimate(z[games], y[games], known[games], [(every, terms)])
+            if found[1, some].sum() < _GAIN * variance.sum():
+                return found[0], found[1]
+        return (values, variance) if g <= _PILOTS else self._estimate(z, y, known, alone)
 
     def _estimate(
-        self,
-        z: FloatArray,
-        y: FloatArray,
-        known: FloatArray,
-        sets: list[tuple[BoolArray, _Terms]],
-        noise: float | None = None,
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Values, their variance, and the noise of regressions on the terms of each set of pairs.
+        self, z: FloatArray, y: FloatArray, known: FloatArray, sets: list[tuple[BoolArray, _Terms]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values and their variance, by regressions on the terms of each set of pairs.
 
         A regression alone is biased by shrinkage and by the random covariance of terms and residuals, which would not
         average out over games. So each pair is predicted without it, and the mean residual of each size is added.
@@ -117,171 +122,183 @@ class Design:
         m = z.shape[2]
         centred = (z - z.mean(axis=2, keepdims=True)) / 2  # 1_S minus its component along the constraint
         weighted = self.weight[:, None] * centred
-        residuals, moment, noises = np.empty_like(y), np.zeros((len(z), m, y.shape[2])), []
+        residuals, moment = np.empty_like(y), np.zeros((len(z), m))
         for own, terms in sets:
             X = terms.columns(z)
-            ridge = _Ridge.of(X, y, known, terms.prior, noise, exact=X is z)
-            noises.append(ridge.noise)
-            gain = ridge.gain
-            leverage = np.minimum(np.einsum("gfp,gpf->gp", gain, X), 1 - 1e-6)
-            loo_residual = (y - X @ ridge.slopes) / (1 - leverage)[:, :, None]
+            ridge = _Ridge.of(X, y, known, terms)
+            loo_residual = ridge.left / (1 - ridge.leverage)
             residuals[:, own] = loo_residual[:, own]
             for first, last, count in self.strata:
                 part, n = first + np.flatnonzero(own[first:last]), last - first
                 if not len(part):
                     continue
-                mean_slopes = ridge.slopes - gain[:, :, part] @ loo_residual[:, part] / len(part)
+                mean_slopes = ridge.slopes - ridge.gain(part, loo_residual[:, part] / len(part))
                 # given the others, a pair represents the pairs not drawn; the others represent only themselves
                 drawn, share = slice(first, last), len(part) / count
-                left = y[:, drawn] - X[:, drawn] @ mean_slopes
-                moment += share * weighted[:, drawn].swapaxes(1, 2) @ left
-                moment += (1 - n / count) * weighted[:, part].swapaxes(1, 2) @ loo_residual[:, part]
+                left = y[:, drawn] - _predict(mean_slopes, X[:, :, drawn])
+                moment += share * (left[:, None] @ weighted[:, drawn])[:, 0]
+                moment += (1 - n / count) * (loo_residual[:, None, part] @ weighted[:, part])[:, 0]
                 # the mean of centred times prediction over all pairs of this size
                 size = int(self.half[0, first].sum())
                 moment += len(part) * self.weight[first] * terms.mean_moment(mean_slopes, size)
         variance, total = np.zeros_like(moment), 0.0
         for first, last, count in self.strata:
             n, drawn, size = last - first, slice(first, last), int(self.half[0, first].sum())
-            variance += _variance(weighted[:, drawn].swapaxes(1, 2), residuals[:, drawn], n, count)
+            variance += _variance(weighted[:, drawn], residuals[:, drawn], n, count)
             total += n * self.weight[first] * size * (m - size) / (m * (m - 1))  # E[z z'], up to a projection
         values = moment / total
         values -= values.mean(axis=1, keepdims=True)
-        return values + 2 * known[:, None] / m, variance / total**2, float(np.exp(np.mean(np.log(noises))))
+        return values + 2 * known[:, None] / m, variance / total**2
 
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Terms of a regression: all players ``z_j = +-1``, and interactions ``z_i z_j z_k``.
+    """Terms of a regression: all ``m`` players ``z_j = +-1``, and products of three or five of them.
 
     Attributes
     ----------
-    triples : array of int, shape (g, t, 3)
-    prior : array of shape (g, m + t)
+    sets : array of int, shape (t, 5)
+        The players of each product, filled up with ``m``.
+    prior : array of shape (m + t,)
         Prior variance of the slopes, up to a factor.
+    noise : float
+        A guess of the regression's noise, as a share of the terms' variance.
+    steps : int
+        Steps from there towards the most likely noise.
     """
 
-    triples: IntArray
+    sets: IntArray
     prior: FloatArray
+    noise: float = 0.1
+    steps: int = 6
 
-    def games(self, some: slice) -> _Terms:
-        return _Terms(self.triples[some], self.prior[some])
+    @classmethod
+    def players(cls, m: int) -> _Terms:
+        return cls(np.zeros((0, 5), dtype=np.intp), np.ones(m))
 
     def columns(self, z: FloatArray) -> FloatArray:
-        """The terms of the pairs, ``(g, p, m + t)``."""
-        if not self.triples.shape[1]:
-            return z
-        i, j, k = (np.take_along_axis(z, self.triples[:, None, :, place], axis=2) for place in range(3))
-        return np.concatenate([z, i * j * k], axis=2)
+        """The terms of the pairs, ``(g, m + t, p)``."""
+        rows = np.ascontiguousarray(z.swapaxes(1, 2))
+        return np.concatenate([rows, _products(rows, self.sets)], axis=1) if len(self.sets) else rows
 
     def mean_moment(self, slopes: FloatArray, size: int) -> FloatArray:
         """Mean of the prediction times ``1_S``, orthogonal to the constraint, over all pairs of a size."""
-        g, m = len(self.triples), self.prior.shape[1] - self.triples.shape[1]
-        means = [_mean_product(m, size, order) for order in (2, 4)]
-        moment = (1 - means[0]) / 2 * slopes[:, :m]
-        for place in range(3):
-            at = (np.arange(g)[:, None], self.triples[:, :, place])
-            np.add.at(moment, at, (means[0] - means[1]) / 2 * slopes[:, m:])
+        t = len(self.sets)
+        m = len(self.prior) - t
+        means = [_mean_product(m, size, order) for order in (0, 2, 4, 6)]
+        factor = -np.diff(means) / 2  # of terms with one, three and five players
+        part = slopes[:, m:] * np.where(self.sets[:, 4] < m, factor[2], factor[1])
+        members = np.zeros((t, m + 1))
+        members[np.arange(t)[:, None], self.sets] = 1.0
+        moment = factor[0] * slopes[:, :m] + part @ members[:, :m]
         return np.asarray(moment - moment.mean(axis=1, keepdims=True))
+
+
+def _products(rows: FloatArray, sets: IntArray) -> FloatArray:
+    """Products of three or five of the ``m`` rows ``(g, m, p)``: ``(g, t, p)``."""
+    found = rows[:, sets[:, 0]] * rows[:, sets[:, 1]]
+    found *= rows[:, sets[:, 2]]
+    five = np.flatnonzero(sets[:, 4] < rows.shape[1])
+    found[:, five] *= rows[:, sets[five, 3]] * rows[:, sets[five, 4]]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """Regressions whose slopes add up to a known number, with the noise that has the largest marginal likelihood."""
+    """Regressions whose slopes add up to a known number, with a noise of large marginal likelihood."""
 
-    slopes: FloatArray  # (g, f, c)
-    noise: float  # as a share of the terms' variance
-    root: FloatArray  # (g, f, f)
-    scaled: FloatArray  # (g, p, f)
+    slopes: FloatArray  # (g, f)
+    left: FloatArray  # (g, p), y without its prediction
+    noise: FloatArray  # (g,), as a share of the terms' variance
+    spread: FloatArray  # (f,)
+    inverse: FloatArray  # (g, f, f)
+    scaled: FloatArray  # (g, f, p)
 
     @property
-    def gain(self) -> FloatArray:
-        """Contribution of each ``y`` to each slope, ``(g, f, p)``."""
-        return self.root @ self.scaled.swapaxes(1, 2)
+    def leverage(self) -> FloatArray:
+        """Contribution of each ``y`` to its prediction, ``(g, p)``."""
+        return np.minimum(((self.inverse @ self.scaled) * self.scaled).sum(axis=1), 1 - 1e-6)
+
+    def gain(self, part: IntArray, change: FloatArray) -> FloatArray:
+        """Change of the slopes that follows from a change of ``y (g, n)`` of some pairs."""
+        return self.spread * (self.inverse @ (self.scaled[:, :, part] @ change[:, :, None]))[:, :, 0]
 
     @classmethod
-    def of(
-        cls,
-        X: FloatArray,
-        y: FloatArray,
-        known: FloatArray,
-        prior: FloatArray,
-        noise: float | None = None,
-        *,
-        exact: bool = False,
-    ) -> _Ridge:
-        """``noise``: instead of the most likely; ``exact``: it may be that there is none."""
-        p, f = X.shape[1:]
-        spread, size = np.sqrt(prior)[:, :, None], prior.sum(axis=1)[:, None, None]
-        mean = prior[:, :, None] / size * known[:, None]  # of slopes, given what they add up to
-        A, along = X * spread.swapaxes(1, 2), spread / np.sqrt(size)
-        A -= (A @ along) @ along.swapaxes(1, 2)
-        y = y - X @ mean
-        square = A.swapaxes(1, 2) @ A
+    def of(cls, X: FloatArray, y: FloatArray, known: FloatArray, terms: _Terms) -> _Ridge:
+        f, p = X.shape[1:]
+        spread, share = np.sqrt(terms.prior), terms.prior / terms.prior.sum()
+        along, mean = np.sqrt(share), share * known[:, None]  # mean of slopes, given what they add up to
+        A = X * spread[:, None]
+        A -= along[:, None] * (along @ A)[:, None]
+        target = y - _predict(mean, X)
+        square, projected = A @ A.swapaxes(1, 2), A @ target[:, :, None]
         signal = np.trace(square, axis1=1, axis2=2) / p
-        square += signal[:, None, None] * (along @ along.swapaxes(1, 2))  # regular; y has no part in this direction
-        if noise is None:
-            values, vectors = np.linalg.eigh(square)
-            values = np.maximum(values, 0.0)
-            projected = (vectors.swapaxes(1, 2) @ (A.swapaxes(1, 2) @ y)) ** 2
-            grid = _NOISE[0 if exact else 1 :]
-            level = grid[:, None] * signal
-            scaled = values + level[:, :, None]  # (l, g, f)
-            squares = (y**2).sum(axis=1)
-            left = squares - (projected / scaled[:, :, :, None]).sum(axis=2)  # (l, g, c)
-            left = np.maximum(left, 1e-15 * squares + 1e-300)
-            log_evidence = -p * np.log(left / level[:, :, None]).mean(axis=2) - np.log(scaled).sum(axis=2)
-            best = (log_evidence - (p - f) * np.log(level)).argmax(axis=0)
-            inverse = (vectors / scaled[best, np.arange(len(X))][:, None]) @ vectors.swapaxes(1, 2)
-            noise = float(np.exp(np.log(grid[best]).mean()))
-        else:
-            inverse = np.linalg.inv(square + (noise * signal)[:, None, None] * np.eye(f))
-        root = spread * inverse
-        return cls(mean + root @ (A.swapaxes(1, 2) @ y), noise, root, A)
+        square += signal[:, None, None] * np.outer(along, along)  # regular; y has no part in this direction
+        noise = np.broadcast_to(terms.noise, len(X))
+        for step in range(terms.steps + 1):
+            level = noise * signal
+            inverse = np.linalg.inv(square + level[:, None, None] * np.eye(f))
+            scaled = (inverse @ projected)[:, :, 0]
+            left = target - _predict(scaled, A)
+            if step < terms.steps:  # MacKay's step towards the most likely noise
+                used = f - 1 - level * (np.trace(inverse, axis1=1, axis2=2) - 1 / (signal + level))
+                strength = (scaled**2).sum(axis=1) / np.maximum(used, 1e-3)
+                likely = (left**2).sum(axis=1) / np.maximum(p - used, 1) / np.maximum(strength * signal, 1e-300)
+                noise = likely.clip(_LEAST_NOISE, 10)
+        return cls(mean + spread * scaled, left, noise, spread, inverse, A)
 
 
-def _choose_terms(z: FloatArray, y: FloatArray, known: FloatArray, most: int) -> _Terms:
-    """At most ``most`` interactions that explain what the players leave, a half of them in each of two rounds."""
-    g, _, m = z.shape
-    slopes = _Ridge.of(z, y, known, np.ones((g, m))).slopes
-    size = np.abs(slopes[:, :, 0])
-    size /= np.maximum(size.max(axis=1, keepdims=True), 1e-300)
-    players = np.sort(np.argsort(-size, axis=1, kind="stable")[:, :_SCREENED], axis=1)
-    some = np.take_along_axis(z, players[:, None], axis=2)
-    first, second, pair, third = _all_triples(players.shape[1])
-    places = np.stack([first[pair], second[pair], third], axis=1)
-    all_triples = players[:, places]  # (g, t, 3)
-    # strong players interact more: the prior, which weak ones may overcome
-    heredity = (np.take_along_axis(size, players, axis=1)[:, places] + 0.1).prod(axis=2)
-    products = some[:, :, first] * some[:, :, second]
-    chosen, residual = np.zeros((g, 0), dtype=np.intp), y - z @ slopes
-    unused = np.ones(heredity.shape)
-    for _ in range(2):
-        covariance = (products * residual).swapaxes(1, 2) @ some
-        score = covariance[:, pair, third] ** 2 * heredity * unused
-        n = min(most // 2, heredity.shape[1] - chosen.shape[1])
-        new = np.argsort(-score, axis=1, kind="stable")[:, :n]
-        np.put_along_axis(unused, new, 0.0, axis=1)
-        chosen = np.concatenate([chosen, new], axis=1)
-        triples = np.take_along_axis(all_triples, chosen[:, :, None], axis=1)
-        prior = np.concatenate([(size + 0.05) ** 2, 0.1 * np.take_along_axis(heredity, chosen, axis=1)], axis=1)
-        X = _Terms(triples, prior).columns(z)
-        slopes = _Ridge.of(X, y, known, prior).slopes
-        residual = y - X @ slopes
-    squares = slopes[:, :, 0] ** 2
-    squares /= np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
-    return _Terms(triples, squares + 0.05 * prior / prior.sum(axis=1, keepdims=True))
+def _largest(score: FloatArray, n: int) -> IntArray:
+    return np.argpartition(-score, min(n, len(score) - 1))[:n]
 
 
-def _merge(sets: list[_Terms], g: int) -> _Terms:
-    """The terms with the largest mean prior variance over some games, for ``g`` other games."""
-    m = sets[0].prior.shape[1] - sets[0].triples.shape[1]
-    prior = np.concatenate([terms.prior / terms.prior.sum(axis=1, keepdims=True) for terms in sets])
-    triples = np.concatenate([np.sort(terms.triples, axis=2) for terms in sets]).reshape(-1, 3)
-    unique, place = np.unique(triples, axis=0, return_inverse=True)
-    mean = np.bincount(place.ravel(), prior[:, m:].ravel()) / len(prior)
-    best = np.argsort(-mean, kind="stable")[: min(sets[0].triples.shape[1], _SHARED_TRIPLES)]
-    both = np.concatenate([prior[:, :m].mean(axis=0), mean[best]])
-    return _Terms(np.broadcast_to(unique[best], (g, len(best), 3)), np.broadcast_to(both, (g, len(both))))
+def _predict(slopes: FloatArray, X: FloatArray) -> FloatArray:
+    """Sum of slopes ``(g, f)`` times terms ``(g, f, p)``."""
+    return (slopes[:, None] @ X)[:, 0]
+
+
+def _choose_terms(z: FloatArray, y: FloatArray, even: FloatArray, known: FloatArray, most: int) -> _Terms:
+    """At most ``most`` interactions that explain what the players leave in some games, chosen in a few rounds."""
+    m = z.shape[2]
+    terms = _Terms.players(m)
+    X = terms.columns(z)
+    ridge = _Ridge.of(X, y, known, terms)
+    size = np.sqrt((ridge.slopes**2).mean(axis=0))
+    size /= max(size.max(), 1e-300)
+    order = np.argsort(-size, kind="stable")
+    players, few = np.sort(order[:_SCREENED]), np.sort(order[:_FIVES])
+    first, second, pair, third = _all_triples(len(players))
+    some = X[:, players]
+    twos = some[:, first] * some[:, second]
+    fives = few[_all_fives(len(few))]
+    sets = np.concatenate([np.full((len(pair), 5), m), fives])
+    sets[: len(pair), :3] = players[np.stack([first[pair], second[pair], third], axis=1)]
+    products = _products(X, fives)
+    # Strong players interact more, and three of which two interact: the prior, which others may overcome.
+    joint = np.zeros((m + 1, m + 1))
+    joint[players[first], players[second]] = np.sqrt((_predict(even, twos.swapaxes(1, 2)) ** 2).mean(axis=0))
+    joint = (joint + joint.T) / max(joint.max(), 1e-300)
+    i, j, k = sets[:, :3].T
+    heredity = np.append(size + 0.1, 1.0)[sets].prod(axis=1) * (joint[i, j] + joint[i, k] + joint[j, k] + 0.5)
+    alone, chosen = (size + 0.05) ** 2, np.zeros(0, dtype=np.intp)
+    for _ in range(_ROUNDS):
+        threes = twos @ (some * ridge.left[:, None]).swapaxes(1, 2)
+        covariance = np.concatenate([threes[:, pair, third], (products @ ridge.left[:, :, None])[:, :, 0]], axis=1)
+        score = (covariance**2).sum(axis=0) * heredity
+        score[chosen] = 0.0
+        chosen = np.concatenate([chosen, _largest(score, most // _ROUNDS)])
+        prior = np.concatenate([alone, 0.1 * heredity[chosen]])
+        terms = _Terms(sets[chosen], prior, float(np.exp(np.log(ridge.noise).mean())), 1)
+        ridge = _Ridge.of(terms.columns(z), y, known, terms)
+    squares = (ridge.slopes**2).mean(axis=0)
+    prior = squares / max(squares.sum(), 1e-300) + 0.05 * prior / prior.sum()
+    return _Terms(sets[chosen], prior, float(np.exp(np.log(ridge.noise).mean())), 1)
+
+
+@lru_cache(maxsize=64)
+def _all_fives(q: int) -> IntArray:
+    """All sets of five of ``q`` players."""
+    return np.array(list(combinations(range(q), 5)), dtype=np.intp).reshape(-1, 5)
 
 
 @lru_cache(maxsize=64)
@@ -300,11 +317,12 @@ def _mean_product(m: int, size: int, order: int) -> float:
 
 
 def _variance(gain: FloatArray, residual: FloatArray, n: int, count: int) -> FloatArray:
-    """Variance of the sum of ``n`` pairs' influence, ``gain (g, m, n)`` times residual, drawn from ``count`` pairs."""
+    """Variance of the sum of ``n`` pairs' influence, ``gain (g, n, m)`` times residual, drawn from ``count`` pairs."""
     if n == count:
-        return np.zeros((*gain.shape[:2], residual.shape[2]))
-    spread = gain**2 @ residual**2 - (gain @ residual) ** 2 / n
-    return np.maximum(spread, 0.0) * (n / (n - 1) * (1 - n / count))
+        return np.zeros((gain.shape[0], gain.shape[2]))
+    influence = gain * residual[:, :, None]
+    spread = (influence**2).sum(axis=1) - influence.sum(axis=1) ** 2 / n
+    return np.asarray(np.maximum(spread, 0.0) * (n / (n - 1) * (1 - n / count)))
 
 
 def least_samples(m: int) -> int:

@@ -116,7 +116,7 @@ class KernelShap(CoalitionExplainer):
             submit_enumeration(queue, i, answers[i], exact, values[i])
             rng = stream(seed, "perturbations")
             for some, players in games(queue, i, others, share):
-                design = draw_design(players.shape[1], share, len(some), rng)
+                design = draw_design(players.shape[1], share, _count_games(players, share), rng)
                 _submit_design(queue, i, answers[i], some, players, design, values[i], variance[i])
         queue.flush()
         return Attribution(values, variance, np.broadcast_to(game.base, answers.shape))
@@ -136,17 +136,32 @@ def _submit_design(
 
     ``p (c,)`` is the model's answer to the row.
     """
-    game = queue.game
+    game, g = queue.game, len(design.half)
+    group = np.arange(len(references)) % g  # background rows with the same coalitions
+    member = np.where(group == np.arange(g)[:, None], game.weights[references], 0.0)
+    weight = member.sum(axis=1, keepdims=True)
+    mean = member / weight
 
     def use(worth: FloatArray) -> None:
-        empty = game.answers[references]
+        empty = mean @ game.answers[references]
         same = bool((players == players[0]).all())
+        worth = np.tensordot(mean, worth, axes=1)
         found, spread = design.solve(worth, empty, np.broadcast_to(p, empty.shape), same_players=same)
-        weight = game.weights[references][:, None, None]
-        np.add.at(values, players, weight * found)
-        np.add.at(variance, players, weight**2 * spread)
+        np.add.at(values, players[:g], weight[:, :, None] * found)
+        np.add.at(variance, players[:g], weight[:, :, None] ** 2 * spread)
 
-    submit_games(queue, row, references, players, design.masks, use)
+    submit_games(queue, row, references, players, design.masks[group], use)
+
+
+def _count_games(players: IntArray, n_coalitions: int) -> int:
+    """Number of mean games of background rows: they can be predicted better, but have fewer coalitions together.
+
+    With few coalitions for the ``m`` players, each background row has its own; groups of four share them from ``6 m``
+    and groups of ten from ``2 m^2``, with which a game can learn its interactions.
+    """
+    (g, m), same = players.shape, bool((players == players[0]).all())
+    size = 1 if not same or n_coalitions < 6 * m else 4 if n_coalitions < 2 * m**2 else 10
+    return -(-g // size)
 
 
 def _split(differs: BoolArray, budget: float) -> tuple[IntArray, IntArray, int]:
