@@ -98,14 +98,15 @@ class Design:
             if g < _FEW_GAMES:
                 sets = []
                 for own in np.arange(p) % _FOLDS == np.arange(_FOLDS)[:, None]:
-                    part = (x[:, ~own] for x in (z, y, even))
-                    sets.append((own, _choose_terms(*part, known, min(p // 4, _MOST_TERMS))))
+                    others = ~own
+                    most = min(p // 4, _MOST_TERMS)
+                    sets.append((own, _choose_terms(z[:, others], y[:, others], even[:, others], known, most)))
                 found[:] = self._estimate(z, y, known, sets)
             else:
                 for half in range(2):
-                    games, others = slice(half, None, 2), slice(1 - half, 2 * _PILOTS, 2)
-                    part = (x[others] for x in (z, y, even, known))
-                    terms = _choose_terms(*part, min(p // 4, _SHARED_TERMS))
+                    games, pilots = slice(half, None, 2), slice(1 - half, 2 * _PILOTS, 2)
+                    most = min(p // 4, _SHARED_TERMS)
+                    terms = _choose_terms(z[pilots], y[pilots], even[pilots], known[pilots], most)
                     found[:, games] = self._estimate(z[games], y[games], known[games], [(every, terms)])
             if found[1, some].sum() < _GAIN * variance.sum():
                 return found[0], found[1]
@@ -217,7 +218,7 @@ class _Ridge:
     @property
     def leverage(self) -> FloatArray:
         """Contribution of each ``y`` to its prediction, ``(g, p)``."""
-        return np.minimum(((self.inverse @ self.scaled) * self.scaled).sum(axis=1), 1 - 1e-6)
+        return np.asarray(np.minimum(((self.inverse @ self.scaled) * self.scaled).sum(axis=1), 1 - 1e-6))
 
     def gain(self, part: IntArray, change: FloatArray) -> FloatArray:
         """Change of the slopes that follows from a change of ``y (g, n)`` of some pairs."""

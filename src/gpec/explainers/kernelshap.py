@@ -38,6 +38,7 @@ class KernelShap(CoalitionExplainer):
 
     Shapley values are linear in the game, so the values for the mean over ``B`` background rows are the mean of the
     values for each background row. Each has its own regression on its own coalitions, so that their errors average out.
+    With at least ``6 d`` samples, four background rows share coalitions and a regression, and ten from ``2 d^2``.
     The budget is ``n_samples * B`` model rows for an explained row. Features in which a background row equals ``x`` are
     not players in the game with it: if ``m`` features differ, ``2^m - 2`` coalitions give the exact solution. A
     background row is solved exactly if this costs no more than an equal part of the remaining budget, the cheapest
@@ -55,11 +56,11 @@ class KernelShap(CoalitionExplainer):
 
     Notes
     -----
-    The regression has a term for each feature and, where this lowers the variance, for up to 96 products of three. They
-    are searched among the 24 features with the largest effects, against two background rows. The others use up to 32 of
-    them; all must differ from the row in the same features. A pair is always predicted without it, and by terms that
-    were chosen without it. The mean residual of each size is added, so the estimate is nearly unbiased whatever the
-    terms are.
+    The regression has a term for each feature and, where this lowers the variance, for up to 160 products of three or
+    five. Products of three are searched among the 40 features with the largest effects, products of five among ten. One
+    half of the background rows learns them from the other half, or a pair from the other pairs. So a pair is always
+    predicted without it, and by terms that were chosen without it. The mean residual of each size is added, so the
+    estimate is nearly unbiased whatever the terms are.
 
     The variance is over random pairs of coalitions: the sum over sizes of the variance of the pairs' influence on the
     values, with the residuals of these predictions and the finite population correction.
