@@ -162,7 +162,7 @@ def _count_games(players: IntArray, n_coalitions: int) -> int:
     """
     (g, m), same = players.shape, bool((players == players[0]).all())
     size = 1 if not same or n_coalitions < 6 * m else 4 if n_coalitions < 2 * m**2 else 10
-    return -(-g // size)
+    return int(-(-g // size))
 
 
 def _split(differs: BoolArray, budget: float) -> tuple[IntArray, IntArray, int]:
