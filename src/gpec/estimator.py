@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator, clone
 from gpec._validation import check_choice, check_count, check_level, check_positive
 from gpec.boundary._registry import make_sampler
 from gpec.distributed._frames import explain_lazily, is_dask
-from gpec.errors import CalibrationWarning, CorruptFileError, GPECError, MissingPartError, NotFittedError
+from gpec.errors import CalibrationWarning, CorruptFileError, GPECError, InputError, MissingPartError, NotFittedError
 from gpec.explanation import Explanation
 from gpec.gp.conditioning import LARGEST_RANK
 from gpec.pipeline.attributions import detect_sum, explain_sample
-from gpec.pipeline.calibration import calibrate_on, check_given, check_some_explained, loo_calibrate
+from gpec.pipeline.calibration import calibrate_on, check_some_explained, loo_calibrate
 from gpec.pipeline.context import check_fit_inputs, open_fit_checkpoint, seed_of
 from gpec.pipeline.cost import cost_of_fitted, cost_of_unfitted
 from gpec.pipeline.effort import budget_left, calibration_effort, choose_effort, explanation_effort, n_pairs
@@ -29,6 +29,8 @@ from gpec.pipeline.explain import (
     latent_intervals,
     make_explanation,
     open_checkpoint,
+    read_answer,
+    require_unit_of_fit,
     row_labels,
     value_intervals,
     with_samples,
@@ -51,6 +53,7 @@ from gpec.pipeline.settings import Settings
 from gpec.pipeline.similar_rows import explained_intervals, similar_to_explain, some_explained_intervals
 from gpec.runtime import archive
 from gpec.runtime.checkpoint import read_notes
+from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.progress import Clock
 from gpec.runtime.randomness import make_seed
 from gpec.runtime.state import from_state, to_state
@@ -190,7 +193,8 @@ class GPEC(BaseEstimator):
         mode "explain" there is none of them, and where the kernel needs no boundary, neither ``boundary_`` nor
         ``graph_``.
     X_explained_, attributions_, explained_weights_
-        The rows explained in ``fit``, their attributions, and how many rows each stands for (1 on average).
+        The rows explained in ``fit``, their attributions, and how many rows each stands for (1 on average). If many
+        attributions were given, those learned from.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn; a regressor has no classes.
     diagnostics_ : dict
@@ -299,8 +303,12 @@ class GPEC(BaseEstimator):
         X_explained : rows, optional
             The rows to explain; by default ``n_explained`` rows of ``X``, or all of ``X`` with ``attributions``.
         attributions, attribution_variance : arrays, optional
-            Attributions of ``X_explained`` computed elsewhere, and their variance. Pass the explainer they came from as
-            ``explainer``, or ask for ``attribution="posterior"`` later.
+            Attributions of ``X_explained`` that you have already, and their variance: arrays ``(n, d)`` or
+            ``(n, d, c)``, DataFrames, or a ``shap.Explanation``. :meth:`explain` shows them for these rows, without any
+            explainer, and predicts similar rows (mode "predict"). All are kept, but the Gaussian process learns from
+            500 of them, or ``n_explained``, drawn as ``draw`` says: so time and memory stay bounded. If they and their
+            base value add up to the model's answers or log-odds, ``diagnostics_["unit"]`` says so, else "as given".
+            For other rows pass the explainer they came from as ``explainer``, or ask for ``attribution="posterior"``.
         checkpoint : path, optional
             A folder in which blocks of explained rows and the model's answers along the boundary are kept as they are
             done. If the call is interrupted, the same call goes on from there and gives the same result;
@@ -384,6 +392,7 @@ class GPEC(BaseEstimator):
         X: Any,
         *,
         attribution: Literal["explainer", "posterior"] = "explainer",
+        attributions: Any = None,
         confidence_level: float = 0.95,
         n_similar_explained: int | None = None,
         keep_similar: bool = True,
@@ -401,6 +410,9 @@ class GPEC(BaseEstimator):
             "explainer" shows the explainer's own values; their intervals are about *similar rows*: how far the
             explanation holds around the row. "posterior" shows the posterior mean and runs no explainer; its intervals
             are about *the value*: what the explainer would answer. ``e.statement()`` says it in full.
+        attributions : array, DataFrame or shap.Explanation, optional
+            The explainer's attributions of ``X``, if you have them: they are shown, and it is not run on ``X``. Rows
+            whose attributions were given to :meth:`fit` need none.
         confidence_level : float
             Level of the bounds.
         n_similar_explained : int, optional
@@ -419,6 +431,9 @@ class GPEC(BaseEstimator):
             on from there and gives the same result. Model, fit and rows are checked first. Delete the
             folder when the call has finished.
         """
+        if attributions is not None and (attribution == "posterior" or is_dask(X)):
+            what = "attribution='posterior' predicts them" if attribution == "posterior" else "X is a Dask collection"
+            raise InputError(f"attributions are given, but {what}; leave them out.")
         if is_dask(X):
             lazy: Explanation = explain_lazily(
                 self, X, attribution, confidence_level, n_similar_explained, checkpoint, budget
@@ -434,6 +449,9 @@ class GPEC(BaseEstimator):
         n_samples = None
         if budget is not None:
             check_count("budget", budget)
+        if n_similar:
+            fitted.require_explainer()
+        if budget is not None and (attributions is None or n_similar):
             n_samples = explanation_effort(fitted, Z, budget, attribution, n_similar)
             fitted = with_samples(fitted, n_samples)
         clock, rows_before = Clock(), fitted.context.model.n_rows
@@ -441,6 +459,9 @@ class GPEC(BaseEstimator):
             fitted.context.model,
             {"the kind of attribution": str(attribution), "n_similar_explained": str(n_similar)},
         )
+        own = None if attributions is None else read_answer(fitted, attributions, Z)
+        if own is not None:
+            more["the attributions"] = fingerprint(vars(own))
         with (
             open_checkpoint(checkpoint, "explain", fitted, Z, more) as cache,
             settings.asking(model, cache),
@@ -448,9 +469,12 @@ class GPEC(BaseEstimator):
         ):
             execution = settings.execution(cache)
             with clock("explainer"):  # E
-                answer = explain_rows(fitted, Z, execution) if attribution == "explainer" else None
+                run = attribution == "explainer" and own is None
+                answer = explain_rows(fitted, Z, execution) if run else None
             with clock("gp" if fitted.context.mode == "predict" else "similar rows"):  # k (K + U)^-1 k
                 rows = fitted.rows(Z, n_jobs=execution.n_jobs, outputs=fitted.similarity is not None)
+                if own is not None:
+                    answer = require_unit_of_fit(fitted, own, rows)
                 if fitted.similarity is None:
                     found = latent_intervals(fitted, rows, answer, execution)
                 elif answer is None:
@@ -461,7 +485,9 @@ class GPEC(BaseEstimator):
                     )
                 else:
                     found = some_explained_intervals(fitted, fitted.similarity, rows, answer, n_similar, execution)
+        given = fitted.observations.given
         diagnostics = {
+            "given": own is not None or (answer is not None and given is not None and bool(given.contain(Z).all())),
             **{key: self.diagnostics_[key] for key in ("version", "seed", "mode", "noise", "unit", "settings")},
             "attribution": attribution,
             "model_rows": model.n_rows - rows_before,
@@ -512,7 +538,7 @@ class GPEC(BaseEstimator):
             return self
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
-        given = check_given(fitted, attributions, len(Z))
+        given = None if attributions is None else read_answer(fitted, attributions, Z)
         check_some_explained(fitted, n_similar_explained)
         n_samples, model, rows_before = None, fitted.context.model, fitted.context.model.n_rows
         if given is None and settings.budget is not None:
@@ -669,6 +695,7 @@ class GPEC(BaseEstimator):
         """
         fitted = self._require_fitted()
         fitted.require_prediction("refine")
+        fitted.require_explainer()
         settings = Settings.of(self.get_params(deep=False))
         execution = settings.execution()
         check_count("n", n)

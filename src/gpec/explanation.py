@@ -28,7 +28,7 @@ _AXES |= dict.fromkeys(("base_values", "predictions"), ("row", "output"))
 _AXES |= {"data": ("row", "feature"), "row_names": ("row",), "feature_names": ("feature",), "output_names": ("output",)}
 
 _SHOWN_STEPS = 4  # features of which a statement says how far similar rows lie
-
+_UNITS = {unit: f"and add up to the model's {unit}" for unit in ("probability", "log-odds", "margin", "output")}
 _WHOLE, _VARIANCE = Shape("row", "feature", "output"), Limits(least=0)
 
 
@@ -189,7 +189,11 @@ class Explanation:
         shown = [f"{name} {words}" for name, words in self.similar_steps.items()][:_SHOWN_STEPS]
         more = len(self.similar_steps) - len(shown)
         means = ", ".join([*shown, f"and {more:,} more"] if more else shown)
-        return f"{promise} Similar means: {means}." if shown else promise
+        said = f"{promise} Similar means: {means}." if shown else promise
+        if not self.diagnostics.get("given"):
+            return said
+        unit = _UNITS.get(str(self.diagnostics.get("unit")), "in a unit that is not known")
+        return f"{said} The attributions were given, {unit}."
 
     @property
     def firmness(self) -> trust.Words:

@@ -129,8 +129,10 @@ def test_wrong_calls(fitted, rows, make_auto, tmp_path):
 def test_no_explainer(make_auto, rows):
     g = make_auto(explainer=None).fit(rows, attributions=slopes(rows))
     frame = dd.from_pandas(rows, npartitions=2)
-    with pytest.raises(InputError, match="There is no explainer"):
-        g.explain(frame)
+    same(g.explain(frame), g.explain(rows))
+    other = dd.from_pandas(rows.assign(b=rows["b"] + (rows.index == rows.index[7])), npartitions=2)
+    with pytest.raises(InputError, match=r"row 7 .*is not among the \d+ rows whose attributions were given to fit"):
+        g.explain(other).compute()
     same(g.explain(frame, attribution="posterior"), g.explain(rows, attribution="posterior"))
 
 

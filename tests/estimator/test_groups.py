@@ -50,7 +50,9 @@ def test_a_group_is_calibrated_like_a_feature(make_auto, frame):
 
 def test_given_attributions_are_added(make_auto, frame):
     given = np.random.default_rng(0).normal(size=(30, 3))
-    g = make_auto(explainer=None, groups=GROUPS).fit(frame, X_explained=frame[:30], attributions=given)
+    g = make_auto(explainer=None, groups=GROUPS, n_explained="auto").fit(
+        frame, X_explained=frame[:30], attributions=given
+    )
     np.testing.assert_allclose(g.attributions_.values[:, 0], given[:, [0, 2]].sum(axis=1))
 
 

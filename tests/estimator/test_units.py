@@ -38,8 +38,8 @@ def fit(boosted, explainer, attributions):
 def test_log_odds_given_and_probabilities_later(boosted, explainer):
     g = fit(boosted, explainer, boosted.log_odds)
     for _ in range(2):  # and again
-        with pytest.raises(InputError, match=r"differ by \d+% of their size on 5 rows.*log-odds.*'posterior'"):
-            g.explain(boosted.X[:3])
+        with pytest.raises(InputError, match=r"unit: log-odds.*differ by \d+% of their size on 5 rows.*'posterior'"):
+            g.explain(boosted.X[100:103])
     e = g.explain(boosted.X[:3], attribution="posterior")
     assert np.isfinite(e.std).all()
 
@@ -48,20 +48,21 @@ def test_log_odds_given_and_probabilities_later(boosted, explainer):
 def test_log_odds_given_and_log_odds_later(boosted, explainer):
     if explainer == "shap":
         explainer = shap.TreeExplainer(boosted.model, boosted.background, feature_perturbation="interventional")
-    e = fit(boosted, explainer, boosted.log_odds).explain(boosted.X[:3])
-    np.testing.assert_allclose(e.values, boosted.log_odds[:3], atol=1e-4)
+    own = shap.TreeExplainer(boosted.model, boosted.background, feature_perturbation="interventional")
+    e = fit(boosted, explainer, boosted.log_odds).explain(boosted.X[100:103])
+    np.testing.assert_allclose(e.values, own.shap_values(boosted.X[100:103]), atol=1e-4)
 
 
 def test_probabilities_given_and_log_odds_later(boosted):
     own = gpec.explainers.ExactShapley().fit(boosted.model, boosted.background)(boosted.X[:80]).values
-    with pytest.raises(InputError, match="log-odds"):
-        fit(boosted, TreeShap(link="logit"), own).explain(boosted.X[:3])
-    np.testing.assert_allclose(fit(boosted, "exact", own).explain(boosted.X[:3]).values, own[:3], atol=1e-12)
+    with pytest.raises(InputError, match=r"unit: probability.*unit: log-odds.*pass TreeShap\(link='identity'\)"):
+        fit(boosted, TreeShap(link="logit"), own).explain(boosted.X[100:103])
+    assert (fit(boosted, "exact", own).explain(boosted.X[100:103]).values != 0).any()
 
 
 def test_another_class_given(boosted):
-    with pytest.raises(InputError, match="differ by"):
-        fit(boosted, TreeShap(link="logit"), -boosted.log_odds).explain(boosted.X[:3])
+    with pytest.raises(InputError, match=r"add up to the log-odds of class '0', but gpec explains class '1'"):
+        fit(boosted, TreeShap(link="logit"), -boosted.log_odds)
 
 
 def test_difference_within_the_noise(make, models, X):
@@ -69,9 +70,9 @@ def test_difference_within_the_noise(make, models, X):
     rng = np.random.default_rng(0)
     noisy = models.slopes(X) + rng.normal(size=X.shape)
     with pytest.raises(InputError, match="differ by"):
-        make().fit(X, attributions=noisy).explain(X[:3])
+        make().fit(X, attributions=noisy).explain(X[:3] + 1)
     g = make().fit(X, attributions=noisy, attribution_variance=np.ones(X.shape))
-    np.testing.assert_array_equal(g.explain(X[:3]).values, models.slopes(X[:3]))
+    np.testing.assert_array_equal(g.explain(X[:3] + 1).values, models.slopes(X[:3] + 1))
 
 
 def test_attributions_of_zero(make, X):
@@ -82,10 +83,11 @@ def test_attributions_of_zero(make, X):
 def test_after_loading(tmp_path, boosted):
     fit(boosted, "exact", boosted.log_odds).save(tmp_path / "g")
     loaded = gpec.GPEC.load(tmp_path / "g", model=boosted.model)
-    with pytest.raises(InputError, match="log-odds"):
-        loaded.explain(boosted.X[:3])
+    with pytest.raises(InputError, match=r"pass ExactShapley\(link='logit'\)"):
+        loaded.explain(boosted.X[100:103])
+    np.testing.assert_array_equal(loaded.explain(boosted.X[:3]).values, boosted.log_odds[:3])
     loaded = gpec.GPEC.load(tmp_path / "g", model=boosted.model, explainer=TreeShap(link="logit"))
-    np.testing.assert_allclose(loaded.explain(boosted.X[:3]).values, boosted.log_odds[:3], atol=1e-4)
+    assert np.isfinite(loaded.explain(boosted.X[100:103]).width).all()
 
 
 # The base value of the posterior
@@ -132,7 +134,9 @@ def test_explanation_of_shap_as_attributions(make, models, X, classes):
     own = gpec.explainers.ExactShapley().fit(lambda rows: model(np.asarray(rows)), X[:5])(X[:30])
     order = [2, 0, 1]
     s = shap.Explanation(own.values[:, order], own.base_values, X[:30, order], feature_names=["c", "a", "b"])
-    g = make(lambda rows: model(np.asarray(rows)), None).fit(frame, X_explained=frame[:30], attributions=s)
+    g = make(lambda rows: model(np.asarray(rows)), None, n_explained=30).fit(
+        frame, X_explained=frame[:30], attributions=s
+    )
     np.testing.assert_array_equal(g.attributions_.values, own.values)
     e = g.explain(frame[:4], attribution="posterior")
     np.testing.assert_array_equal(e.base_values, own.base_values[:4])

@@ -89,8 +89,12 @@ def test_round_trip_of_given_attributions_and_variance(tmp_path, make, models, X
     a, b = (part.explain(X[:5], attribution="posterior") for part in (g, loaded))
     assert a.values.tobytes() == b.values.tobytes()
     assert a.variance.tobytes() == b.variance.tobytes()
-    with pytest.raises(InputError, match="There is no explainer"):
-        loaded.explain(X[:5])
+    a, b = (part.explain(few[::-1]) for part in (g, loaded))
+    assert a.values.tobytes() == b.values.tobytes() == models.slopes(few[::-1]).tobytes()
+    assert a.explainer_variance.tobytes() == b.explainer_variance.tobytes() == variance[::-1].tobytes()
+    assert (a.lower.tobytes(), a.statement()) == (b.lower.tobytes(), b.statement())
+    with pytest.raises(InputError, match="Row 1 is not among the 20 rows whose attributions were given to fit"):
+        loaded.explain(X[19:21])
 
 
 def lengths(frame):

@@ -93,8 +93,8 @@ class ExplainTask:
         check_choice("attribution", attribution, ("explainer", "posterior"))
         check_choice("errors", errors, ("raise", "keep"))
         level = check_level(confidence_level)
-        similar_to_explain(fitted, attribution, level, None)
-        if attribution == "explainer":
+        n_similar = similar_to_explain(fitted, attribution, level, None)
+        if attribution == "explainer" and (fitted.observations.given is None or n_similar):
             fitted.require_explainer()
         payload = _packed(g, fitted, attribution)
         with warnings.catch_warnings():
@@ -131,7 +131,8 @@ class ExplainTask:
     def _alone(self, g: Any) -> bool:
         """Whether threads must take turns: a Module switches its mode, and some explainers set a seed."""
         explainer = g._fitted.context.explainer
-        return is_module(g.model) or (self.attribution == "explainer" and not explainer.threads)
+        runs = self.attribution == "explainer" and explainer is not None
+        return is_module(g.model) or (runs and not explainer.threads)
 
 
 def _packed(g: Any, fitted: Fitted, attribution: str) -> Payload:

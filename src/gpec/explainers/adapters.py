@@ -87,8 +87,9 @@ class Precomputed(Explainer):
         places = [self._place.get(content, -1) for content in contents_of(Z)]
         if -1 in places:
             raise InputError(
-                f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given; give "
-                "its attributions too, or use an explainer that works for any row."
+                f"Row {places.index(-1)} is not among the {len(self._place)} rows whose attributions were given. To "
+                "use attributions that you have, call GPEC(model, None).fit(X, attributions=...); an explainer must "
+                "work for any row."
             )
         return self._attribution.map(lambda part: part[places])
 

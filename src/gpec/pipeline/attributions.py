@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from gpec.data import Rows
+from gpec.data._equality import contents_of
 from gpec.errors import InputError, NoiseFloorWarning
 from gpec.explainers import Attribution, Explainer
 from gpec.explainers.attribution import check_attribution
@@ -17,6 +19,7 @@ from gpec.gp import NOISE_FLOOR
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext, FitInputs
 from gpec.pipeline.fitted import Observations
+from gpec.pipeline.given import GivenRows, find_unit
 from gpec.pipeline.settings import Settings
 from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
@@ -42,11 +45,15 @@ def explain_sample(
         bind_explainer(inputs, execution)
     learned = {} if explainer is None else explainer.fitted_state()
     if inputs.given is not None:
-        answer = check_attribution(inputs.given, len(rows), context.schema.n_features, model, given=True)
+        whole = cast(FloatArray, inputs.explained)
+        answer = check_attribution(inputs.given, len(whole), context.schema.n_features, model, given=True)
         answer = answer.add_groups(context.groups)
-        U, source = noise_variance(context.settings.noise, answer, None, rows, context.seed)
+        U, source = noise_variance(context.settings.noise, answer, None, whole, context.seed)
         _check_noise_size(answer, U, context.settings)
-        return Observations(sample, answer, U, source, "as given", learned, given=True)
+        given = GivenRows(whole, **vars(answer))
+        if sample.places is not None:  # of many, some are learned from
+            answer, U = answer.map(lambda array: array[sample.places]), U[sample.places]
+        return Observations(sample, answer, U, source, "as given", learned, given=given)
     if explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     explainer, own = explainer.with_samples(n_samples), explainer
@@ -54,7 +61,7 @@ def explain_sample(
         pilot = known.rows, known.attribution
     else:
         known = None
-    answer = _answer_unknown(context, explainer, rows, pilot, execution)
+    answer = answer_unknown(pilot, rows, lambda new: run_explainer(context, explainer, new, execution))
     U, source = noise_variance(context.settings.noise, answer, explainer, rows, context.seed)
     if n_samples is not None:
         # where a feature does not differ from the background rows, 0 is exact: many such rows would outweigh the others
@@ -99,12 +106,23 @@ def bind_explainer(inputs: FitInputs, execution: Execution) -> Explainer:
 
 
 def detect_sum(observations: Observations, explained: Rows, model: Model) -> Observations:
-    """With a note of what base value and attributions of every row add up to, found by trying."""
-    answer = observations.attribution
-    if answer.base_values is None:
+    """With a note of what base value and attributions of every row add up to, found by trying.
+
+    If attributions were given, their unit is found, and a base value that was not given.
+    """
+    answer, given = observations.attribution, observations.given
+    if answer.base_values is None and given is None:
         return observations
-    totals = answer.values.sum(axis=1) + answer.base_values
     outputs = model.outputs(explained.encoded) if explained.outputs is None else explained.outputs
+    if given is not None:
+        unit, base = find_unit(answer, outputs, model)
+        answer = replace(answer, base_values=base)
+        if given.base_values is None and base is not None:
+            given = replace(given, base_values=np.tile(base[0], (len(given.rows), 1)))
+        observations = replace(observations, attribution=answer, given=given, unit=unit or observations.unit)
+        if unit is None or base is None:
+            return observations
+    totals = answer.values.sum(axis=1) + answer.base_values
     sums = model.kind.sums(outputs)
     name = next((name for name, sum_, tolerance in sums if np.abs(totals - sum_).max() <= tolerance), None)
     return replace(observations, adds_up_to=name)
@@ -127,21 +145,22 @@ def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) ->
         )
 
 
-def _answer_unknown(
-    context: FitContext,
-    explainer: Explainer,
-    rows: FloatArray,
-    known: tuple[FloatArray, Attribution] | None,
-    execution: Execution,
+def answer_unknown(
+    known: tuple[FloatArray, Attribution] | None, Z: FloatArray, explain: Callable[[FloatArray], Attribution]
 ) -> Attribution:
-    place = {} if known is None else {row.tobytes(): i for i, row in enumerate(known[0])}
-    found = np.array([place.get(row.tobytes(), -1) for row in rows])
-    if known is None or (found < 0).all():
-        return run_explainer(context, explainer, rows, execution)
+    """Attributions of the rows ``Z``: the known ones, and what ``explain`` answers for the others."""
+    if known is None:
+        return explain(Z)
+    place = {content: i for i, content in reversed(list(enumerate(contents_of(known[0]))))}
+    found = np.array([place.get(content, -1) for content in contents_of(Z)])
+    if (found < 0).all():
+        return explain(Z)
     old = known[1].map(lambda array: array[found[found >= 0]])
     if (found >= 0).all():
         return old
-    new = run_explainer(context, explainer, rows[found < 0], execution)
+    new = explain(Z[found < 0])
+    if old.variance is None and new.variance is not None:
+        old = replace(old, variance=np.zeros_like(old.values))
     joined = Attribution.join([old, new])
     order = np.argsort(np.argsort(found < 0, kind="stable"), kind="stable")  # as the rows came
     return joined.map(lambda array: array[order])

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpec._validation import check_count, check_finite_array
+from gpec._validation import check_count
 from gpec.data import Rows
 from gpec.errors import CalibrationWarning, InputError
 from gpec.explainers import Attribution
-from gpec.explainers.attribution import check_attribution
 from gpec.intervals.conformal import Calibration, ConformityScores
 from gpec.intervals.normalizer import ResidualNormalizer
-from gpec.pipeline.explain import explain_rows, value_intervals, with_samples
+from gpec.pipeline.explain import explain_rows, require_unit_of_fit, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted
 from gpec.pipeline.prediction import SimilarExplained, left_out_values, predict_changes
 from gpec.pipeline.sampling import PAIRS, other_than
@@ -35,6 +34,11 @@ def calibrate_on(
     """Scores of fresh rows and of similar rows of theirs; with given attributions, of the value only."""
     if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
+    if given is None and fitted.context.explainer is None:
+        raise InputError(
+            "There is no explainer, which calibrate runs on similar rows; pass one to GPEC or load. With attributions "
+            "of these rows, calibrate checks the value (attribution='posterior') only."
+        )
     seen = fitted.was_explained(Z)
     if seen.any():
         warnings.warn(
@@ -42,8 +46,11 @@ def calibrate_on(
             CalibrationWarning,
             stacklevel=3,
         )
-    answer = explain_rows(fitted, Z, execution) if given is None else given
+    if given is None:
+        answer = explain_rows(fitted, Z, execution)
     rows = fitted.rows(Z, n_jobs=execution.n_jobs)
+    if given is not None:
+        answer = require_unit_of_fit(fitted, given, rows)
     found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.model_variance + found.noise_variance)
     fresh, weights = not seen.any(), np.ones(len(Z))
@@ -54,16 +61,6 @@ def calibrate_on(
     explained = explain_some_similar(fitted, rows, answer, similar, n_similar_explained, execution, one_more=True)
     scores, mixed = _score_changes(fitted, rows, answer, similar, explained, weights, fresh, execution)
     return Calibration(scores, value, n_similar_explained, mixed)
-
-
-def check_given(fitted: Fitted, attributions: Any, n: int) -> Attribution | None:
-    """Attributions given to ``calibrate``, in the one shape used inside."""
-    if attributions is None:
-        return None
-    values = check_finite_array("attributions", attributions)
-    context = fitted.context
-    answer = check_attribution(Attribution(values), n, context.schema.n_features, context.model, given=True)
-    return answer.add_groups(context.groups)
 
 
 def check_some_explained(fitted: Fitted, n: Any) -> None:

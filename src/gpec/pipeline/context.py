@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pandas as pd
 
-from gpec._validation import check_finite_array
 from gpec.boundary import BoundarySample, Sampler
 from gpec.boundary._registry import make_sampler
 from gpec.data import Groups, Schema
@@ -22,13 +20,14 @@ from gpec.explainers.noise import RESAMPLED, check_noise_shape
 from gpec.gp.tasks import check_task_kernel, require_one_kernel
 from gpec.kernels import Kernel, make_kernel
 from gpec.models import Model
+from gpec.pipeline.given import read_given
 from gpec.pipeline.settings import FREE, Settings
 from gpec.runtime.checkpoint import BlockCache, read_notes
 from gpec.runtime.fingerprint import fingerprint
 from gpec.runtime.randomness import make_seed
 from gpec.runtime.state import MAY_BE_MISSING, NOT_STORED, Limits, Shape, to_state
 from gpec.similar import Similar, make_similar
-from gpec.typing import FloatArray
+from gpec.typing import FloatArray, IntArray
 
 _POINTS, _MANY_POINTS = 300, 2_000  # of the boundary: beside other terms of a kernel, and where it rests on them alone
 
@@ -89,6 +88,7 @@ class ExplainedSample:
     weights: Annotated[FloatArray, Shape("explained"), Limits(least=0)]  # of mean 1
     answers: Annotated[FloatArray | None, NOT_STORED] = None  # the model's, by which the rows were drawn
     refined: tuple[int, ...] = ()  # where the rows of each refinement begin
+    places: Annotated[IntArray | None, NOT_STORED] = None  # among the rows from which they were drawn
 
     def evenly_spaced(self, n: int) -> FloatArray:
         """At most ``n`` of the rows explained in ``fit``."""
@@ -162,8 +162,10 @@ def check_fit_inputs(
     else:
         explained = Z if attributions is not None or len(Z) <= settings.usual_rows(explainer) else None
     n = min(len(Z), settings.most_explained) if explained is None else len(explained)
-    given = _given_attribution(settings.noise, attributions, variance, n, schema)
+    given = _given_attribution(settings.noise, attributions, variance, Z if explained is None else explained, schema)
     check_noise_shape(settings.noise, n, len(groups))
+    if given is not None:
+        n = min(n, settings.most_given)
     if given is None and explainer is None:
         raise InputError("explainer=None needs attributions: pass fit(X, attributions=...).")
     if mode == "predict" and settings.learns_scale and n < 3:
@@ -241,7 +243,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, np.integer))
 
 
-def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, schema: Schema) -> Attribution | None:
+def _given_attribution(
+    noise: Any, attributions: Any, variance: Any, rows: FloatArray, schema: Schema
+) -> Attribution | None:
     if variance is not None:
         if attributions is None:
             raise InputError("attribution_variance is given without attributions.")
@@ -256,38 +260,4 @@ def _given_attribution(noise: Any, attributions: Any, variance: Any, n: int, sch
             f"noise={noise!r} runs the explainer again, but attributions are given; pass their attribution_variance "
             "with noise='auto', or a number."
         )
-    shape, base = (n, schema.n_features), None
-    if type(attributions).__module__.partition(".")[0] == "shap" and hasattr(attributions, "base_values"):
-        attributions, base = _of_shap(attributions, schema), attributions.base_values
-    arrays = [check_finite_array("attributions", _aligned("attributions", attributions, schema))]
-    if variance is not None:
-        variance = _aligned("attribution_variance", variance, schema)
-        arrays.append(check_finite_array("attribution_variance", variance, least=0.0))
-    for name, array in zip(("attributions", "attribution_variance"), arrays, strict=False):
-        if array.ndim not in (2, 3) or array.shape[:2] != shape:
-            raise InputError(
-                f"{name} has shape {array.shape}; expected {shape} or ({n}, {schema.n_features}, classes), one row for "
-                "each row of X_explained, by default X."
-            )
-    return Attribution(arrays[0], arrays[1] if variance is not None else None, base)
-
-
-def _of_shap(explanation: Any, schema: Schema) -> Any:
-    """The values of a shap.Explanation, columns in the order of X's if it names them."""
-    values, names = np.asarray(explanation.values), explanation.feature_names
-    labels = list(schema.labels or ())
-    if names is None or values.ndim < 2 or len(names) != len(labels) or set(names) != set(labels):
-        return values
-    return values[:, [list(names).index(label) for label in labels]]
-
-
-def _aligned(name: str, values: Any, schema: Schema) -> Any:
-    """Columns of a DataFrame in the order of X's, if they have names."""
-    if not isinstance(values, pd.DataFrame) or schema.labels is None:
-        return values
-    columns: list[Any] = list(values.columns)
-    if columns == list(range(schema.n_features)):  # numbered, not named
-        return values
-    if len(columns) != schema.n_features or set(columns) != set(schema.labels):
-        raise InputError(f"{name} has the columns {columns}, but X has {list(schema.labels)}.")
-    return values[list(schema.labels)]
+    return read_given(attributions, variance, rows, schema, "X_explained, by default X")

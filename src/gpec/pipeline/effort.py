@@ -388,12 +388,15 @@ def explanation_effort(
     K = 0 if nearby is None else nearby.rows(Z[:1]).shape[1]
     times = 1 + (K if n_similar == "all" else n_similar)
     others = len(Z) * (1 + K) * fitted.context.rows_for_kernel * (2 if 1 < times <= K else 1)
-    found = dict[int | None, float]()
-    if attribution == "posterior":
+    found, given = dict[int | None, float](), fitted.observations.given
+    new = Z if given is None else Z[~given.contain(Z)]
+    if attribution == "posterior" or (times == 1 and not len(new)):
         found[None] = float(others)
     else:
         for n, explainer in _bound_with(fitted).items():
-            found[n] = float(others + times * most_rows(explainer, Z, budget).sum())
+            own = most_rows(explainer, new, budget).sum() if len(new) else 0.0
+            runs = (times - 1) * most_rows(explainer, Z, budget).sum() + own
+            found[n] = float(others + runs)
     enough = [n for n, needed in found.items() if needed <= budget]
     if not enough:
         raise too_small(budget, min(found.values()), f"to explain {len(Z)} rows")

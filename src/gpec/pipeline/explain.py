@@ -17,11 +17,13 @@ from gpec.data import Rows
 from gpec.data._labels import require_utf8
 from gpec.errors import CorruptFileError, InputError, NumericalError, PosteriorWarning
 from gpec.explainers import Attribution, Explainer
+from gpec.explainers.attribution import check_attribution
 from gpec.explanation import Explanation
 from gpec.gp import Prediction
 from gpec.intervals.rules import IntervalRule, Latent, Value
-from gpec.pipeline.attributions import run_explainer
+from gpec.pipeline.attributions import answer_unknown, run_explainer
 from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.given import find_unit, read_given
 from gpec.pipeline.prediction import predict_values
 from gpec.runtime.blocks import Execution, in_tiles
 from gpec.runtime.checkpoint import BlockCache
@@ -32,6 +34,7 @@ _BLOCK = 512
 _NOISE_WIDTHS = 4.0
 _LARGEST_GAP = 0.25  # between given attributions and the explainer's, as a share of their size
 _LEAST_SKILL = 0.05
+_KNOWN_UNITS = ("probability", "log-odds", "margin", "output")
 _GIVEN_ROWS = 5  # given attributions that are compared with the explainer's
 
 _BINDING = RLock()  # partitions are explained in threads, and the first of them binds the explainer
@@ -91,12 +94,48 @@ def with_samples(fitted: Fitted, n: int | None) -> Fitted:
 
 
 def explain_rows(fitted: Fitted, Z: FloatArray, execution: Execution) -> Attribution:
-    """Attributions of new rows by the explainer."""
-    explainer = bound_explainer(fitted)
-    if fitted.observations.given and fitted not in _AGREED:
-        _require_same_units(fitted, explainer, execution)
-        _AGREED.add(fitted)
-    return run_explainer(fitted.context, explainer, Z, execution)
+    """Attributions of rows: those that were given to ``fit``, and of others what the explainer answers."""
+    given = fitted.observations.given
+    if given is None:
+        return run_explainer(fitted.context, bound_explainer(fitted), Z, execution)
+    if fitted.context.explainer is None and not (among := given.contain(Z)).all():
+        place = f"Row {int(among.argmin())}"
+        raise InputError(
+            f"{place} is not among the {len(given.rows)} rows whose attributions were given to fit, and there is no "
+            "explainer. For other rows pass one to GPEC or load, pass their attributions to explain, or ask for "
+            "attribution='posterior'."
+        ).at(place)
+
+    def explain(new: FloatArray) -> Attribution:
+        explainer = bound_explainer(fitted)
+        if fitted not in _AGREED:
+            _require_same_units(fitted, explainer, execution)
+            _AGREED.add(fitted)
+        return run_explainer(fitted.context, explainer, new, execution)
+
+    return answer_unknown((given.rows, given.attribution), Z, explain)
+
+
+def read_answer(fitted: Fitted, attributions: Any, Z: FloatArray) -> Attribution:
+    """Attributions given with the rows ``Z``, checked without the model."""
+    context = fitted.context
+    given = read_given(attributions, None, Z, context.schema, "X")
+    return check_attribution(given, len(Z), context.schema.n_features, context.model, given=True).add_groups(
+        context.groups
+    )
+
+
+def require_unit_of_fit(fitted: Fitted, answer: Attribution, rows: Rows) -> Attribution:
+    """Given attributions with the base value that they add up with; raise if they are seen to be in another unit."""
+    if rows.outputs is None:
+        return answer
+    model, seen = fitted.context.model, fitted.observations
+    usual = answer if answer.base_values is not None else replace(answer, base_values=fitted.common_base(len(rows)))
+    unit, _ = find_unit(usual, rows.outputs, model)
+    found = unit or find_unit(answer, rows.outputs, model)[0]
+    if found is not None and seen.unit in _KNOWN_UNITS and found != seen.unit:
+        raise InputError(f"attributions are in {found}, but those of fit are in {seen.unit}; pass them in {seen.unit}.")
+    return usual if unit is not None else replace(answer, base_values=None)
 
 
 def _restore(explainer: Explainer, fitted: Fitted) -> None:
@@ -119,10 +158,14 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, execution: Executi
     size = max(float(np.linalg.norm(own.values)), float(np.linalg.norm(given)))
     off = float(np.linalg.norm(beyond)) / size if size > 0 else 0.0
     if off > _LARGEST_GAP:
+        name, links = type(explainer).__name__, {"log-odds": "logit", "probability": "identity"}
+        remedy = "pass the explainer that the attributions came from"
+        if seen.unit in links and seen.unit != explainer.unit and "link" in explainer.get_params():
+            remedy = f"pass {name}(link={links[seen.unit]!r}), or the explainer that the attributions came from"
+        differ = "" if seen.unit in links else f", as they do when they are in {fitted.context.model.kind.other_units}"
         raise InputError(
-            f"The attributions given to fit and those of the explainer differ by {off:.0%} of their size on "
-            f"{len(given)} rows, as they do when they are in {fitted.context.model.kind.other_units}; "
-            "pass the explainer that the attributions came from, or ask for attribution='posterior'."
+            f"The attributions given to fit (unit: {seen.unit}) and those of {name} (unit: {explainer.unit}) differ by "
+            f"{off:.0%} of their size on {len(given)} rows{differ}; {remedy}, or ask for attribution='posterior'."
         )
 
 

@@ -21,6 +21,7 @@ from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
 from gpec.pipeline.context import ExplainedSample, FitContext
+from gpec.pipeline.given import GivenRows
 from gpec.pipeline.kernel_inputs import add_effects, make_rows
 from gpec.pipeline.settings import FREE, Settings
 from gpec.runtime.fingerprint import fingerprint
@@ -66,7 +67,7 @@ class Observations:
     source: str  # of the noise
     unit: str
     learned: dict[str, Any]  # by the explainer, from all rows
-    given: bool = False  # computed elsewhere, not by the explainer
+    given: GivenRows | None = None  # computed elsewhere, not by the explainer
     n_samples: Annotated[int | None, Limits(least=1)] = None  # of each row; None: the explainer's own number
     noise_later: Annotated[float, Limits(least=0)] = 1.0  # the variance with that number, over the variance with these
     # of one row similar to each of the first rows
@@ -332,6 +333,7 @@ class Fitted(Learned):
         """What further explained rows change, except what they cost."""
         return {
             "explained_rows": len(self.observations.rows),
+            "given_rows": 0 if self.observations.given is None else len(self.observations.given.rows),
             "left_out_R2": self.loo_r2,
             "difficulty": "predicted deviation" if self.normalizer is None else "learned from left-out rows",
             "condition": [output_model.posterior.condition for output_model in self.output_models],

@@ -77,7 +77,7 @@ def reuse_previous_fit(
     known = seen if "similar" in same else replace(seen, similar_values=None)
     return replace(inputs, context=replace(context, model=model, explainer=explainer)), StageCache(
         prints,
-        seen.sample.answers,
+        seen.sample.answers if not seen.given and inputs.given is None else None,  # of rows of X
         earlier.boundary if "boundary" in same else None,
         tuple(one.graph for one in earlier.output_models) if "graph" in same else (),
         known if "explainer" in same and not seen.given else None,

@@ -40,16 +40,20 @@ _KEPT_ROWS = 2_000  # of ``fit``, in memory and in files, where no neighbours ar
 def sample_rows_to_explain(
     inputs: FitInputs, known: FloatArray | None, execution: Execution, n: int | None = None
 ) -> ExplainedSample:
-    """The ``n`` rows to explain, by default as many as may be: those given, or some of ``X``.
+    """The ``n`` rows to explain, by default as many as may be: those named, or some of ``X``.
+
+    If attributions are given, of many rows some are learned from.
 
     ``draw="output"`` takes half of them evenly and half evenly over the range of the model's answers, so that a rare
     class is not left out; each row's weight undoes this. With the same seed, a larger sample contains the smaller one.
     ``known`` are the model's answers by which an earlier fit drew.
     """
-    context, Z = inputs.context, inputs.rows
-    n = min(len(Z), context.settings.most_explained) if n is None else n
+    context, Z, most = inputs.context, inputs.rows, inputs.context.settings.most_explained
+    if inputs.given is not None and inputs.explained is not None:
+        Z, most = inputs.explained, context.settings.most_given
+    n = min(len(Z), most) if n is None else n
     few = context.mode == "explain"  # nothing is learned from them; they show the unit and that the explainer works
-    if inputs.explained is not None:
+    if inputs.explained is not None and (inputs.given is None or len(Z) <= n):
         chosen = inputs.explained[:TRIED_ROWS] if few else inputs.explained
         return ExplainedSample(chosen, np.ones(len(chosen)))
     rng = stream(context.seed, "explained rows")
@@ -57,7 +61,7 @@ def sample_rows_to_explain(
     if few:
         n = min(n, TRIED_ROWS)
     if few or context.settings.draw == "uniform":
-        return ExplainedSample(Z[order[:n]], np.ones(n))
+        return ExplainedSample(Z[order[:n]], np.ones(n), places=order[:n])
     pool = order[: _pool_size(context.settings, n, known)]
     model = with_cache(context.model, "drawn rows", execution)
     parts = [] if known is None else [known[: len(pool)]]  # the pool of an earlier draw starts with the same rows
@@ -72,10 +76,10 @@ def sample_rows_to_explain(
     # The n least of exponential times over chances are a draw without replacement; then 1 - exp(-chance t) is drawn.
     first = np.argsort(rng.exponential(size=len(pool)) / chance, kind="stable")[:n]
     if n == len(pool):
-        return ExplainedSample(Z[pool[first]], np.ones(n), answers)
+        return ExplainedSample(Z[pool[first]], np.ones(n), answers, places=pool[first])
     t = brentq(lambda t: -np.expm1(-chance * t).sum() - n, 0.0, 1e3 * n / chance.min())
     weights = 1.0 / -np.expm1(-chance[first] * t)
-    return ExplainedSample(Z[pool[first]], weights / weights.mean(), answers)
+    return ExplainedSample(Z[pool[first]], weights / weights.mean(), answers, places=pool[first])
 
 
 def _pool_size(settings: Settings, n: int, known: FloatArray | None = None) -> int:

@@ -20,6 +20,7 @@ from gpec.runtime.checkpoint import BlockCache
 _PLAIN = (str, int, float, bool, type(None))
 FREE = ("batch_size", "n_jobs", "progress", "budget")  # what may differ when work goes on
 USUAL_ROWS = 200  # explained in fit, if the number of their samples is fixed
+_MOST_GIVEN = 500  # whose attributions are given, from which fit learns
 _MOST_ROWS, _MOST_WITHIN = 300, 2_000  # with fewer samples, and within a budget
 _FEWEST, _LEAST_PRICE = 20, 80  # rows, and model rows of one in fit and calibrate, that a budget is thought to buy
 _KEPT_ELSEWHERE = ("random_state", "boundary", "mode")  # a file holds the seed, the boundary points, and the mode used
@@ -120,6 +121,11 @@ class Settings:
         if not chosen and self.budget is None:
             return USUAL_ROWS
         return _MOST_ROWS if self.budget is None else max(_FEWEST, min(_MOST_WITHIN, self.budget // _LEAST_PRICE))
+
+    @property
+    def most_given(self) -> int:
+        """Rows with given attributions from which fit learns at most."""
+        return _MOST_GIVEN if isinstance(self.n_explained, str) else self.n_explained
 
     @property
     def learns_scale(self) -> bool:
