@@ -25,6 +25,7 @@ from gpec.runtime.blocks import Execution
 from gpec.typing import FloatArray
 
 _LARGEST_NOISE = 1e30  # in squared attributions
+_ROUNDED = 1e-3  # of the deviation of their sums: given attributions, or the model's answers, in single precision
 
 
 def explain_sample(
@@ -108,9 +109,9 @@ def bind_explainer(inputs: FitInputs, execution: Execution) -> Explainer:
 def detect_sum(observations: Observations, explained: Rows, model: Model) -> Observations:
     """With a note of what base value and attributions of every row add up to, found by trying.
 
-    If attributions were given, their unit is found, and a base value that was not given.
+    If attributions were given, their unit is found, and a base value that was not given; they may be rounded.
     """
-    answer, given = observations.attribution, observations.given
+    answer, given, rounding = observations.attribution, observations.given, 0.0
     if answer.base_values is None and given is None:
         return observations
     outputs = model.outputs(explained.encoded) if explained.outputs is None else explained.outputs
@@ -122,10 +123,11 @@ def detect_sum(observations: Observations, explained: Rows, model: Model) -> Obs
         observations = replace(observations, attribution=answer, given=given, unit=unit or observations.unit)
         if unit is None or base is None:
             return observations
+        rounding = _ROUNDED
     totals = answer.values.sum(axis=1) + answer.base_values
     sums = model.kind.sums(outputs)
-    name = next((name for name, sum_, tolerance in sums if np.abs(totals - sum_).max() <= tolerance), None)
-    return replace(observations, adds_up_to=name)
+    found = [name for name, sum_, most in sums if np.abs(totals - sum_).max() <= max(most, rounding * sum_.std())]
+    return replace(observations, adds_up_to=found[0] if found else None)
 
 
 def _check_noise_size(answer: Attribution, U: FloatArray, settings: Settings) -> None:

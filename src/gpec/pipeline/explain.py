@@ -162,7 +162,11 @@ def _require_same_units(fitted: Fitted, explainer: Explainer, execution: Executi
         remedy = "pass the explainer that the attributions came from"
         if seen.unit in links and seen.unit != explainer.unit and "link" in explainer.get_params():
             remedy = f"pass {name}(link={links[seen.unit]!r}), or the explainer that the attributions came from"
-        differ = "" if seen.unit in links else f", as they do when they are in {fitted.context.model.kind.other_units}"
+        differ = ""
+        if seen.unit == explainer.unit:
+            differ = ", as they do with another background or way to perturb"
+        elif seen.unit not in links:
+            differ = f", as they do when they are in {fitted.context.model.kind.other_units}"
         raise InputError(
             f"The attributions given to fit (unit: {seen.unit}) and those of {name} (unit: {explainer.unit}) differ by "
             f"{off:.0%} of their size on {len(given)} rows{differ}; {remedy}, or ask for attribution='posterior'."
