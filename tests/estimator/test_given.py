@@ -65,8 +65,9 @@ def test_other_rows_need_an_explainer(wine, fitted):
         fitted.explain(pd.concat([wine.rows[:2], wine.others[:2]]))
     with pytest.raises(InputError, match=r"There is no explainer, which calibrate runs on similar rows"):
         fitted.calibrate(wine.others)
-    with pytest.raises(InputError, match="There is no explainer"):
-        fitted.refine(wine.others)
+    for call in (fitted.refine, lambda _: fitted.explain(wine.rows, n_similar_explained=1)):
+        with pytest.raises(InputError, match="There is no explainer"):
+            call(wine.others)
     assert fitted.explain(wine.others[:2], attribution="posterior").shape == (2, 13, 3)
 
 
