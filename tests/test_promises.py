@@ -359,7 +359,7 @@ class TestTooFewFreshRows:
 
 
 STATEMENTS = {
-    "uncalibrated": "Not checked (uncalibrated): the explainer was not run on similar rows; calibrate runs it.",
+    "uncalibrated": "Not checked (uncalibrated): calibrate runs the explainer on similar rows to check it.",
     "approximate": "Checked approximately, on 60 rows used in fitting: call calibrate to make it exact. It holds for "
     "each feature, not for all at once.",
     "calibrated": "Checked on 60 rows not used in fitting; holds for each feature, not for all at once.",

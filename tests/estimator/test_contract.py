@@ -79,7 +79,9 @@ def test_signatures_of_the_methods():
     explain = [
         ("X", "POSITIONAL_OR_KEYWORD", empty),
         ("attribution", "KEYWORD_ONLY", "explainer"),
+        ("attributions", "KEYWORD_ONLY", None),
         ("confidence_level", "KEYWORD_ONLY", 0.95),
+        ("n_similar_explained", "KEYWORD_ONLY", None),
         ("keep_similar", "KEYWORD_ONLY", True),
         ("budget", "KEYWORD_ONLY", None),
         ("checkpoint", "KEYWORD_ONLY", None),
@@ -89,8 +91,10 @@ def test_signatures_of_the_methods():
     assert shape(GPEC.calibrate) == [
         ("X", "POSITIONAL_OR_KEYWORD", empty),
         ("attributions", "KEYWORD_ONLY", None),
+        ("n_similar_explained", "KEYWORD_ONLY", 0),
         ("checkpoint", "KEYWORD_ONLY", None),
     ]
+    assert shape(GPEC.cost) == [("X", "POSITIONAL_OR_KEYWORD", empty), ("n_similar_explained", "KEYWORD_ONLY", None)]
     assert shape(GPEC.save) == [("path", "POSITIONAL_OR_KEYWORD", empty)]
     loading = [p.name for p in inspect.signature(GPEC.load).parameters.values()]
     assert loading == ["path", "model", "explainer", "similar", "max_bytes"]

@@ -89,7 +89,7 @@ def test_paper_draws_evenly(data):
 
 def test_rows_that_are_given_weigh_the_same(make, models, X):
     for options in ({"X_explained": X[:30]}, {"attributions": models.slopes(X)}, {}):
-        g = make(n_explained=25 if options else 200).fit(X, **options)
+        g = make(n_explained=25 if "X_explained" in options else 200).fit(X, **options)
         np.testing.assert_array_equal(g.explained_weights_, np.ones(len(g.X_explained_)))
 
 

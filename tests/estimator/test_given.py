@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import gpec
 from gpec.errors import InputError
 
-NOT_CHECKED = "Not checked (uncalibrated): the explainer was not run on similar rows; calibrate runs it."
+NOT_CHECKED = "Not checked (uncalibrated): calibrate runs the explainer on similar rows to check it."
 SMALL = {"kernel": "rbf", "background": 10, "random_state": 0, "progress": False}
 
 

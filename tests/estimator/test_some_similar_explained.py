@@ -125,13 +125,14 @@ def test_all_of_them_are_exact_as_in_mode_explain(g, X):
     exact = GPEC(curved, slopes, mode="explain", random_state=0, progress=False).fit(X).explain(new)
     np.testing.assert_array_equal(e.lower, exact.lower)
     np.testing.assert_array_equal(e.upper, exact.upper)
-    assert e.statement() == exact.statement()
+    said, expected = (one.statement().split(" Similar means")[0] for one in (e, exact))
+    assert said == expected
     assert e.similar_values.shape == (5, K, D)
 
 
 def test_without_calibration_it_says_so(g):
     e = g.explain(rows(3, 8), n_similar_explained=2)
-    assert "Not checked yet" in e.statement()
+    assert "Not checked" in e.statement()
     assert ((e.lower <= e.values) & (e.values <= e.upper)).all()
 
 

@@ -149,7 +149,7 @@ class _Calibrated(IntervalRule):
     def checked(self, level: float) -> str:
         """How the promise was checked, in plain sentences."""
         if self.scores is None:
-            return "Not checked (uncalibrated): the explainer was not run on similar rows; calibrate runs it."
+            return "Not checked (uncalibrated): calibrate runs the explainer on similar rows to check it."
         n = len(self.scores)
         if self.scores.fresh:
             self.scores.quantile(level)  # with too few rows there is no interval at this level
