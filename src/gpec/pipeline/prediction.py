@@ -162,7 +162,7 @@ class _Pairs:
         self.similar = similar[self.at]
         self.explained = np.zeros_like(self.same)  # by themselves, or equal to one that was
         self.y, self.totals = answer.values[self.at], _totals(fitted, self.others, answer, self.at)
-        self.values = np.empty((*self.y.shape, K))  # of the similar rows that were explained
+        self.values = np.zeros((*self.y.shape, K))  # of the similar rows that were explained
         known, noise = fitted.was_explained(X.encoded)[self.at], fitted.noise_at(answer)[self.at]
         self.latent: list[list[_Latent]] = []  # of each output: as it is and, if there is noise, as if there were none
         for c, output_model in enumerate(fitted.output_models):
