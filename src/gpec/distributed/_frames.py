@@ -21,13 +21,22 @@ def is_dask(X: Any) -> bool:
 
 
 def explain_lazily(
-    g: Any, X: Any, attribution: Any, confidence_level: float, n_similar_explained: Any, checkpoint: Any, budget: Any
+    g: Any,
+    X: Any,
+    attribution: Any,
+    confidence_level: float,
+    n_similar_explained: Any,
+    groups: Any,
+    checkpoint: Any,
+    budget: Any,
 ) -> Any:
     """:meth:`gpec.GPEC.explain` for Dask rows."""
     if n_similar_explained is not None:
         raise InputError(
             "n_similar_explained is for rows in memory; for Dask it is that of calibrate(..., n_similar_explained=...)."
         )
+    if groups is not None:
+        raise InputError("groups is for rows in memory; for Dask calibrate with the name of a column of the rows.")
     if budget is not None:
         raise InputError(
             "budget is for rows in memory, which are explained in one call; leave it out for Dask, or explain parts."

@@ -1,6 +1,7 @@
 """Intervals: rules, conformal calibration, and how firm signs and ranks are."""
 
-from gpec.intervals.conformal import Calibration, ConformityScores, rows_needed
+from gpec.intervals.conformal import Calibration, ConformityScores, Scores, rows_needed
+from gpec.intervals.groups import Group, GroupedScores
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.intervals.order_statistics import AllExplained, BoundsOnly, draws_needed
 from gpec.intervals.protocol import Explained, Fitted
@@ -25,9 +26,12 @@ __all__ = [
     "ConformityScores",
     "Explained",
     "Fitted",
+    "Group",
+    "GroupedScores",
     "IntervalRule",
     "Latent",
     "ResidualNormalizer",
+    "Scores",
     "SimilarRows",
     "Value",
     "draws_needed",

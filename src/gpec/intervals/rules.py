@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from gpec._numbers import level_text
-from gpec.intervals.conformal import ConformityScores, rows_needed
+from gpec.intervals.conformal import Scores, rows_needed
 from gpec.runtime.state import Limits, Shape, Tagged
 from gpec.typing import FloatArray
 
@@ -109,10 +109,10 @@ class _Calibrated(IntervalRule):
 
     Without scores the multiple is that of the Gaussian process.
 
-    ``scores`` have an axis of size 1 for the rows while the explanation has rows.
+    ``of_rows`` says whether the explanation has an axis of rows.
     """
 
-    scores: ConformityScores | None
+    scores: Scores | None
     of_rows: bool
 
     @abstractmethod
@@ -133,9 +133,8 @@ class _Calibrated(IntervalRule):
         multiple, own = self.multiple(level), self._uncalibrated(level)
         return np.asarray(np.divide(multiple, own, out=np.ones_like(multiple + own), where=own > 0))
 
-    def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
-        found = scores.quantile(level)
-        return found[None] if self.of_rows else found
+    def _quantile(self, scores: Scores, level: float) -> FloatArray:
+        return scores.quantile(level)
 
     def attainable(self, level: float) -> float:
         if self.scores is None or not self.scores.fresh:
@@ -153,7 +152,9 @@ class _Calibrated(IntervalRule):
         n = len(self.scores)
         if self.scores.fresh:
             self.scores.quantile(level)  # with too few rows there is no interval at this level
-            return f"Checked on {n:,} rows not used in fitting; {_EACH}."
+            sure = f"With 90% certainty, these rows give at least {self.scores.sure_coverage(level):.1%}"
+            each = " in each group" if self.scores.among else ""
+            return f"Checked on {n:,} rows not used in fitting{self.scores.among}; {_EACH}. {sure}{each}."
         if not self.scores.suffice(level):
             return f"Not checked at this level (uncalibrated): that needs {rows_needed(level)} rows; there are {n}."
         return f"Checked approximately, on {n:,} rows used in fitting: call calibrate to make it exact. It {_EACH}."
@@ -163,10 +164,11 @@ class _Calibrated(IntervalRule):
         position, index = len(cut) - 1, cut[-1]
         if position == 0 and of_rows:
             of_rows = not isinstance(index, int)
+            scores = None if scores is None else scores.for_rows(index)
         elif scores is not None:
             # the first axis of the scores are calibration rows; the explanation's axes without rows follow
             inner = (slice(None),) * (position + (0 if of_rows else 1)) + (index,)
-            scores = replace(scores, values=scores.values[inner])
+            scores = scores.for_features(inner)
         return super().select(cut)._replaced({"scores": scores, "of_rows": of_rows})
 
 
@@ -179,7 +181,7 @@ class SimilarRows(_Calibrated):
     offset, deviation : arrays with the axes of the explanation, and one more for the ``K`` similar rows
         Mean and deviation of the attribution of each similar row minus that of the row; the deviation is 0 where it is
         known.
-    scores : ConformityScores or None
+    scores : ConformityScores, GroupedScores or None
         See :class:`gpec.intervals.ConformityScores`.
     phrase : str
         What a similar row is; see :attr:`gpec.similar.SimilaritySampler.phrase`.
@@ -193,7 +195,7 @@ class SimilarRows(_Calibrated):
 
     offset: Annotated[FloatArray, Shape("row", "feature", "output", "K")]
     deviation: Annotated[FloatArray, Shape("row", "feature", "output", "K"), Limits(least=0)]
-    scores: ConformityScores | None
+    scores: Scores | None
     phrase: str
     below: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)] = _DERIVED
     above: Annotated[FloatArray, Shape("row", "feature", "output"), Limits(least=0)] = _DERIVED
@@ -216,7 +218,7 @@ class SimilarRows(_Calibrated):
     def _uncalibrated(self, level: float) -> FloatArray:
         return mixture_quantile(self.offset, self.deviation, level, self.below, self.above)
 
-    def _quantile(self, scores: ConformityScores, level: float) -> FloatArray:
+    def _quantile(self, scores: Scores, level: float) -> FloatArray:
         """At least 1, or the quantile of the scores that are not 0 if that is less.
 
         With trees most similar rows may not change at all. Their quantile is 0, and rows that do change would get an
@@ -224,9 +226,8 @@ class SimilarRows(_Calibrated):
         """
         return np.maximum(super()._quantile(scores, level), self._least(scores, level))
 
-    def _least(self, scores: ConformityScores, level: float) -> FloatArray:
-        least = np.minimum(scores.quantile_of_changes(level), 1.0)
-        return np.asarray(least[None] if self.of_rows else least)
+    def _least(self, scores: Scores, level: float) -> FloatArray:
+        return np.minimum(scores.quantile_of_changes(level), 1.0)
 
     def others(self, values: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         usual = self._usual()
@@ -250,7 +251,7 @@ class Value(_Calibrated):
 
     promise = "value"
 
-    scores: ConformityScores | None
+    scores: Scores | None
     of_rows: bool = field(default=True, kw_only=True)
 
     def bounds(self, values: FloatArray, std: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

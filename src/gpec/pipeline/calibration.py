@@ -16,6 +16,7 @@ from gpec.intervals.conformal import Calibration, ConformityScores
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.pipeline.explain import explain_rows, require_unit_of_fit, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted
+from gpec.pipeline.groups import DrawnRows
 from gpec.pipeline.prediction import SimilarExplained, left_out_values, predict_changes
 from gpec.pipeline.sampling import PAIRS, other_than
 from gpec.pipeline.similar_rows import explain_some_similar
@@ -29,9 +30,17 @@ _LEVEL = 0.95  # at which they are compared
 
 
 def calibrate_on(
-    fitted: Fitted, Z: FloatArray, given: Attribution | None, n_similar_explained: int, execution: Execution
+    fitted: Fitted,
+    Z: FloatArray,
+    given: Attribution | None,
+    n_similar_explained: int,
+    draw: DrawnRows | None,
+    execution: Execution,
 ) -> Calibration:
-    """Scores of fresh rows and of similar rows of theirs; with given attributions, of the value only."""
+    """Scores of fresh rows and of similar rows of theirs; with given attributions, of the value only.
+
+    Those of rows drawn by groups are by group.
+    """
     if fitted.similarity is None:
         raise InputError("similar=None gives the paper's intervals, which promise nothing that calibrate could check.")
     if given is None and fitted.context.explainer is None:
@@ -54,13 +63,14 @@ def calibrate_on(
     found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.model_variance + found.noise_variance)
     fresh, weights = not seen.any(), np.ones(len(Z))
-    value = ConformityScores(_score(answer.values - found.shown.values, std, std, answer.values), weights, fresh)
+    scores = ConformityScores(_score(answer.values - found.shown.values, std, std, answer.values), weights, fresh)
+    value = scores if draw is None else draw.scores(scores)
     if given is not None:
         return replace(fitted.calibration, value=value)
     similar = fitted.similarity.rows(Z)
     explained = explain_some_similar(fitted, rows, answer, similar, n_similar_explained, execution, one_more=True)
     scores, mixed = _score_changes(fitted, rows, answer, similar, explained, weights, fresh, execution)
-    return Calibration(scores, value, n_similar_explained, mixed)
+    return Calibration(scores if draw is None else draw.scores(scores), value, n_similar_explained, mixed)
 
 
 def check_some_explained(fitted: Fitted, n: Any) -> None:

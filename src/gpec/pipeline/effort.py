@@ -352,18 +352,18 @@ def budget_left(settings: Settings, spent: float) -> float:
 
 
 def calibration_effort(
-    fitted: Fitted, Z: FloatArray, budget: int, begun: dict[str, Any], n_similar_explained: int
+    fitted: Fitted, Z: FloatArray, budget: int, begun: dict[str, Any], n_similar_explained: int, *, whole: bool = False
 ) -> tuple[FloatArray, int | None]:
     """The rows of ``Z`` to calibrate on and the samples of each, with what ``fit`` has left of a budget.
 
     As many rows as can be had with the samples of ``fit``: all, or 19, 39, 59, ..., because the 95% quantile of any
-    other number of scores is wider than it need be. Each has as many samples as can then be had. What was ``begun``
-    before a stop goes on as it was.
+    other number of scores is wider than it need be. Each has as many samples as can then be had. With ``whole``,
+    all rows or none. What was ``begun`` before a stop goes on as it was.
     """
     Z = Z[stream(fitted.context.seed, "calibration rows").permutation(len(Z))]
     if "n_rows" in begun:
         return Z[: begun["n_rows"]], begun["n_samples"]
-    least, left = min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent
+    least, left = len(Z) if whole else min(len(Z), _FEWEST_TO_CALIBRATE), budget - fitted.spent
     prices = {
         n: _prices_of_pairs(fitted, one, Z, budget, n_similar_explained) for n, one in _bound_with(fitted).items()
     }

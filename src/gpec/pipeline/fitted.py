@@ -17,6 +17,7 @@ from gpec.gp import NOISE_FLOOR, Parameters, Posterior
 from gpec.gp.posterior import JITTER
 from gpec.gp.tasks import TaskPosterior, Tasks
 from gpec.intervals.conformal import Calibration
+from gpec.intervals.groups import GroupedScores
 from gpec.intervals.normalizer import ResidualNormalizer
 from gpec.kernels import Kernel
 from gpec.models import Model
@@ -244,6 +245,7 @@ class Fitted(Learned):
     def rows(self, Z: FloatArray, name: str = "X", n_jobs: int | None = 1, outputs: bool = False) -> Rows:
         """Encoded rows with what intervals and kernels read, except effects; with the model's outputs if asked for."""
         outputs = outputs or self.observations.adds_up_to is not None or self.normalizer is not None
+        outputs = outputs or isinstance(self.calibration.value, GroupedScores)
         outputs = outputs or any(kernel.needs_outputs for kernel in self.kernels)
         return make_rows(self.context, Z, outputs=outputs, name=name, n_jobs=n_jobs)
 

@@ -19,6 +19,7 @@ from gpec.pipeline.effort import MOST_TARGETS, candidate_rows, most_rows
 from gpec.pipeline.explain import bound_explainer, explain_rows, value_intervals, with_samples
 from gpec.pipeline.fitted import Fitted, OutputModel
 from gpec.pipeline.gaussian_process import fit_posterior
+from gpec.pipeline.groups import in_their_groups
 from gpec.pipeline.sampling import PAIRS
 from gpec.runtime.blocks import Execution, one_blas_thread
 from gpec.runtime.randomness import stream
@@ -31,6 +32,7 @@ _NUMBERS = 3e7  # in the covariances of targets and candidates
 
 def mean_width(fitted: Fitted, rows: Rows, execution: Execution) -> float:
     """Mean width of the value's 95% intervals of some rows."""
+    fitted = in_their_groups(fitted, rows, {})
     found = value_intervals(fitted, rows, execution)
     std = np.sqrt(found.model_variance + found.noise_variance)
     return float(2.0 * (Value(fitted.calibration.value).multiple(_LEVEL) * std).mean())
