@@ -75,7 +75,10 @@ class Scores(Tagged, ABC, tag="kind"):
         """The scores for a part of the rows explained."""
         return self
 
-    among: str = ""  # for which groups there are quantiles, in words
+    @property
+    def among(self) -> str:
+        """For which groups there are quantiles, in words."""
+        return ""
 
     @abstractmethod
     def lines(self) -> list[tuple[str, int, int, ConformityScores]]:

@@ -96,7 +96,7 @@ class GroupedScores(Scores):
         return len(self.scores)
 
     @property
-    def fresh(self) -> bool:  # type: ignore[override]  # a field elsewhere
+    def fresh(self) -> bool:
         return self.scores.fresh
 
     @property

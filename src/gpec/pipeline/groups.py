@@ -217,7 +217,8 @@ def _find_groups(
     for group in named:
         if (lacking := _FEWEST - count(group)) > 0:
             rows = "row" if lacking == 1 else "rows"
-            raise InputError(f"{lacking} more {rows} of '{group.name}' are needed for 95%; pass a larger X.")
+            verb = "is" if lacking == 1 else "are"
+            raise InputError(f"{lacking} more {rows} of '{group.name}' {verb} needed for 95%; pass a larger X.")
     found = (Group(ALL_ROWS, "all", int(everybody)), *own, *named)
     names = [group.name for group in found]
     if len(set(names)) < len(names):
