@@ -453,7 +453,7 @@ class GPEC(BaseEstimator):
         check_choice("keep_similar", keep_similar, (True, False))
         n_similar = similar_to_explain(fitted, attribution, level, n_similar_explained)
         Z, labels = fitted.encode(X), row_labels(X)
-        given = read_later(None if n_similar == "all" else fitted.calibration.of(attribution), groups, len(Z))
+        masks = read_later(None if n_similar == "all" else fitted.calibration.of(attribution), groups, len(Z))
         n_samples = None
         if budget is not None:
             check_count("budget", budget)
@@ -483,7 +483,7 @@ class GPEC(BaseEstimator):
                 rows = fitted.rows(Z, n_jobs=execution.n_jobs, outputs=fitted.similarity is not None)
                 if own is not None:
                     answer = require_unit_of_fit(fitted, own, rows)
-                fitted = in_their_groups(fitted, rows, given)
+                fitted = in_their_groups(fitted, rows, masks)
                 if fitted.similarity is None:
                     found = latent_intervals(fitted, rows, answer, execution)
                 elif answer is None:
