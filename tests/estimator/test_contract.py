@@ -82,6 +82,7 @@ def test_signatures_of_the_methods():
         ("attributions", "KEYWORD_ONLY", None),
         ("confidence_level", "KEYWORD_ONLY", 0.95),
         ("n_similar_explained", "KEYWORD_ONLY", None),
+        ("groups", "KEYWORD_ONLY", None),
         ("keep_similar", "KEYWORD_ONLY", True),
         ("budget", "KEYWORD_ONLY", None),
         ("checkpoint", "KEYWORD_ONLY", None),
@@ -90,6 +91,8 @@ def test_signatures_of_the_methods():
     assert shape(GPEC.__call__) == explain
     assert shape(GPEC.calibrate) == [
         ("X", "POSITIONAL_OR_KEYWORD", empty),
+        ("n", "KEYWORD_ONLY", None),
+        ("groups", "KEYWORD_ONLY", None),
         ("attributions", "KEYWORD_ONLY", None),
         ("n_similar_explained", "KEYWORD_ONLY", 0),
         ("checkpoint", "KEYWORD_ONLY", None),
