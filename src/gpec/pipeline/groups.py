@@ -125,7 +125,7 @@ def draw_rows(fitted: Fitted, Z: FloatArray, outputs: FloatArray, asked: Asked) 
     groups = tuple(replace(g, rows_in_pool=int(m)) for g, m in zip(groups, member.sum(axis=0), strict=True))
     if asked.n is None or asked.n >= len(Z):
         return DrawnRows(fresh, groups, member)
-    drawn = _first_of_each(member, _order(Z, derived_seed(context.seed, "calibration rows")), asked.n)
+    drawn = _first_of_each(member, _order(Z, derived_seed(context.seed, "calibration pool")), asked.n)
     chosen = np.flatnonzero(drawn.any(axis=1))
     return DrawnRows(fresh[chosen], groups, drawn[chosen])
 
