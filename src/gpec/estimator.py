@@ -559,7 +559,7 @@ class GPEC(BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         Z = fitted.encode(X)
         given = None if attributions is None else read_answer(fitted, attributions, Z)
-        check_some_explained(fitted, n_similar_explained)
+        check_some_explained(fitted, n_similar_explained, given)
         asked, draw = read_asked(n, groups, fitted.context.schema, len(Z)), None
         n_samples, model, rows_before = None, fitted.context.model, fitted.context.model.n_rows
         budget = None if given is not None else settings.budget

@@ -189,6 +189,11 @@ class TestRefused:
         with pytest.raises(InputError, match="explains all 10 similar rows of each row, which needs no calibration"):
             g.calibrate(rows(30, 18), n_similar_explained=K)
 
+    def test_with_given_attributions(self, g):
+        fresh = rows(30, 23)
+        with pytest.raises(InputError, match="calibrate the value only; leave one of the two out"):
+            g.calibrate(fresh, attributions=slopes(fresh), n_similar_explained=1)
+
     def test_the_value(self, g):
         with pytest.raises(InputError, match="is for intervals about similar rows"):
             g.explain(rows(2, 19), attribution="posterior", n_similar_explained=2)

@@ -73,9 +73,14 @@ def calibrate_on(
     return Calibration(scores if draw is None else draw.scores(scores), value, n_similar_explained, mixed)
 
 
-def check_some_explained(fitted: Fitted, n: Any) -> None:
+def check_some_explained(fitted: Fitted, n: Any, given: Attribution | None) -> None:
     """Raise unless some of the similar rows are left to be predicted when ``n`` of them are explained."""
     check_count("n_similar_explained", n, least=0)
+    if n and given is not None:
+        raise InputError(
+            f"n_similar_explained={n} runs the explainer on similar rows, but attributions that are given calibrate "
+            "the value only; leave one of the two out."
+        )
     if n and fitted.similarity is not None and n >= fitted.n_similar:
         raise InputError(
             f"n_similar_explained={n} explains all {fitted.n_similar} similar rows of each row, which needs no "

@@ -139,7 +139,7 @@ def explain_some_similar(
     *,
     one_more: bool = False,
 ) -> SimilarExplained:
-    """``m`` of the rows ``similar (n, K, d)``, chosen by their variance, and perhaps one more at random, explained."""
+    """``m`` of the rows ``similar (n, K, d)``, chosen by the kernel, and perhaps one more at random, explained."""
     chosen = np.empty((len(rows), 0), dtype=np.int64)
     if m:
         chosen = choose_similar(fitted, rows, similar, m, execution)
